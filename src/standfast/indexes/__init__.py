@@ -1,0 +1,1 @@
+"""WHERE things are kept: arrays and ids. An index has never heard of a query."""

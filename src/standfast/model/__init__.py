@@ -1,0 +1,1 @@
+"""WHAT is asked: inputs, questions, templates, numbers. No numba, no Spark."""
