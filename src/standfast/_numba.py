@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numba
 
@@ -28,10 +28,9 @@ def _cache_folder() -> Path:
 
 
 if "NUMBA_CACHE_DIR" not in os.environ:
-    numba.config.CACHE_DIR = str(_cache_folder())
+    vars(numba.config)["CACHE_DIR"] = str(_cache_folder())
 
 
 def kernel(function: F) -> F:
     """Compile `function` on first use; no Python objects, no interpreter lock, cached on disk."""
-    compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
+    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))

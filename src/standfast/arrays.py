@@ -159,15 +159,13 @@ class GroupSpans:
 
     @property
     def n_events(self) -> int:
-        return self.low_counts.shape[0]
+        return int(self.low_counts.shape[0])
 
     def counts(self) -> Int64s:
         counts = np.zeros(self.n_events, np.int64)
         g = self.groups
         low_ranks = _low_ranks(g)
-        _count_groups(
-            g.offsets, low_ranks, g.high_ranks, self.low_counts, self.high_counts, counts
-        )
+        _count_groups(g.offsets, low_ranks, g.high_ranks, self.low_counts, self.high_counts, counts)
         return counts
 
     def fill(self, starts: Int64s, ids: Int64s, out: Int64s) -> None:
@@ -185,9 +183,7 @@ class GroupSpans:
         low_start, high_stop = g.offsets[low_group], g.offsets[high_group + 1] + n
         return SpanList(
             np.concatenate([low_event, high_event]),
-            np.concatenate(
-                [low_start, high_stop - self.high_counts[high_event, high_group]]
-            ),
+            np.concatenate([low_start, high_stop - self.high_counts[high_event, high_group]]),
             np.concatenate([low_start + self.low_counts[low_event, low_group], high_stop]),
             np.concatenate(
                 [np.zeros(low_event.size, np.int64), self.low_counts[high_event, high_group]]

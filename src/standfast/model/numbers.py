@@ -33,7 +33,7 @@ TWO_63 = 2.0**63
 
 
 class Line(NamedTuple):
-    """The keys that a column (or a difference of two) can take: `least` to `most`, both included."""
+    """The keys that a column, or a difference of two, can take: `least` to `most`."""
 
     is_float: bool
     least: int

@@ -15,7 +15,7 @@ from standfast.arrays import Hits, Int64s
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.model.query import BandJoin, Filter
 
-EXACT = "exact"
+EXACT: Literal["exact"] = "exact"
 
 
 @dataclass(frozen=True, slots=True)

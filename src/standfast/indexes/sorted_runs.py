@@ -1,0 +1,282 @@
+"""Sorted runs: an ordered multiset of keys with ids, as one large sorted array and a few small.
+
+    run 0   1 1 3 4 6 7 7 8 9 ...          oldest and largest
+    run 1   2 5 . 9                        each run at least RATIO times the next,
+    run 2   0 7                            else the two are merged
+                ^ deleted: a tombstone, skipped by links to the next living neighbour
+
+Invariant  within a run (key, id) ascends strictly; a run holds at least as many living entries as
+           tombstones; no run is larger than the one before it.
+Cost       insert O(log b) sort + O(RATIO log m) amortised merging per entry; delete O(log m)
+           amortised; neighbours and slices O(log m) per run, O(log m / RATIO) runs.
+Paper      [hotspot] uses B-trees on S(B); the same bounds in arrays (decision 003).
+
+A `Run` that was published by `published()` never changes: its tombstones are copied on write.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from standfast._numba import kernel
+from standfast.arrays import Int32s, Int64s
+from standfast.indexes.keys import LEAST, difference
+
+Bools = npt.NDArray[np.bool_]
+
+# Larger means fewer runs to probe and more merging; 8 keeps a million rows that came in batches of
+# a thousand in at most four runs.
+RATIO = 8
+
+_NO_LINKS = np.empty(0, np.int32)
+
+
+class Run(NamedTuple):
+    """One sorted array. `below[i]` / `above[i]` lead towards the nearest living entry."""
+
+    keys: Int64s
+    ids: Int64s
+    alive: Bools
+    below: Int32s  # empty while nothing of the run was deleted
+    above: Int32s
+
+
+class SortedRuns:
+    """An ordered multiset of (key, id) with batch insert, delete, neighbours and slices."""
+
+    def __init__(self, ratio: int = RATIO) -> None:
+        self.ratio = ratio
+        self._runs: list[Run] = []
+        self._dead: list[int] = []
+        self._published = False
+
+    def __len__(self) -> int:
+        return sum(run.keys.size for run in self._runs) - sum(self._dead)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs as they are now, for probing at once; `published` for keeping."""
+        return tuple(self._runs)
+
+    def published(self) -> tuple[Run, ...]:
+        """The runs as they are now; their keys, ids and `alive` will never change."""
+        self._published = True
+        return tuple(self._runs)
+
+    def insert(self, keys: Int64s, ids: Int64s) -> None:
+        """Add entries; no id may be in the set already."""
+        if keys.size == 0:
+            return
+        ascending = bool(np.all(ids[:-1] < ids[1:]))
+        order = np.argsort(keys, kind="stable") if ascending else np.lexsort((ids, keys))
+        self._runs.append(_fresh(keys[order], ids[order]))
+        self._dead.append(0)
+        while len(self._runs) > 1 and (
+            self._runs[-2].keys.size < self.ratio * self._runs[-1].keys.size
+        ):
+            self._merge_last_two()
+
+    def delete(self, keys: Int64s, ids: Int64s) -> None:
+        """Remove entries given by key and id; each must be present."""
+        found = 0
+        for i, run in enumerate(self._runs):
+            if found == ids.size:
+                break
+            places = np.empty(ids.size, np.int64)
+            n = _locate(run, keys, ids, places)
+            if n:
+                self._bury(i, places[:n])
+                found += n
+        assert found == ids.size, f"{ids.size - found} of {ids.size} entries to delete are unknown"
+        self._purge()
+
+    def consolidate(self) -> None:
+        """Merge everything into one run; worth it when many probes follow."""
+        while len(self._runs) > 1:
+            self._merge_last_two()
+
+    def keys(self) -> Int64s:
+        """All living keys, ascending."""
+        living = [run.keys[run.alive] for run in self._runs]
+        return np.sort(np.concatenate(living)) if living else np.empty(0, np.int64)
+
+    def memory_bytes(self) -> int:
+        return sum(array.nbytes for run in self._runs for array in run)
+
+    def check(self) -> None:
+        for i, (run, dead) in enumerate(zip(self._runs, self._dead, strict=True)):
+            keys, ids = run.keys, run.ids
+            assert keys.size, f"run {i} is empty"
+            assert np.all(keys[:-1] <= keys[1:]), f"run {i}: keys do not ascend"
+            tied = keys[:-1] == keys[1:]
+            assert np.all(ids[:-1][tied] < ids[1:][tied]), f"run {i}: ids of equal keys disordered"
+            assert dead == np.count_nonzero(~run.alive), f"run {i}: tombstones miscounted"
+            assert 2 * dead <= keys.size, f"run {i}: more tombstones than living entries"
+            if i:
+                assert self._runs[i - 1].keys.size >= keys.size, (
+                    f"run {i} is larger than run {i - 1}"
+                )
+
+    def _bury(self, i: int, places: Int64s) -> None:
+        run = self._runs[i]
+        if self._published:
+            # Every run may be in somebody's hands: from now on write to copies.
+            self._runs = [r._replace(alive=r.alive.copy()) for r in self._runs]
+            self._published = False
+            run = self._runs[i]
+        if run.below.size == 0:
+            n = run.keys.size
+            run = run._replace(
+                below=np.arange(n, dtype=np.int32), above=np.arange(n, dtype=np.int32)
+            )
+            self._runs[i] = run
+        run.alive[places] = False
+        run.below[places] = places - 1
+        run.above[places] = places + 1
+        self._dead[i] += places.size
+
+    def _purge(self) -> None:
+        for i in range(len(self._runs) - 1, -1, -1):
+            run = self._runs[i]
+            if 2 * self._dead[i] > run.keys.size:
+                if self._dead[i] == run.keys.size:
+                    del self._runs[i], self._dead[i]
+                    continue
+                self._runs[i] = _fresh(run.keys[run.alive], run.ids[run.alive])
+                self._dead[i] = 0
+        # A run that shrank may be too close to its neighbour now.
+        for i in range(len(self._runs) - 1, 0, -1):
+            if self._runs[i - 1].keys.size < self._runs[i].keys.size:
+                self._merge(i - 1)
+
+    def _merge_last_two(self) -> None:
+        self._merge(len(self._runs) - 2)
+
+    def _merge(self, i: int) -> None:
+        older, newer = self._runs[i], self._runs[i + 1]
+        n = older.keys.size + newer.keys.size - self._dead[i] - self._dead[i + 1]
+        keys, ids = np.empty(n, np.int64), np.empty(n, np.int64)
+        _merge(older, newer, keys, ids)
+        self._runs[i : i + 2] = [_fresh(keys, ids)]
+        self._dead[i : i + 2] = [0]
+
+
+def _fresh(keys: Int64s, ids: Int64s) -> Run:
+    return Run(keys, ids, np.ones(keys.size, np.bool_), _NO_LINKS, _NO_LINKS)
+
+
+@kernel
+def _before(one: Run, i: int, other: Run, j: int) -> bool:
+    if one.keys[i] == other.keys[j]:
+        return bool(one.ids[i] < other.ids[j])
+    return bool(one.keys[i] < other.keys[j])
+
+
+@kernel
+def _merge(older: Run, newer: Run, keys: Int64s, ids: Int64s) -> None:
+    i, j, at = 0, 0, 0
+    n, m = older.keys.size, newer.keys.size
+    while i < n or j < m:
+        if j == m or (i < n and _before(older, i, newer, j)):
+            if older.alive[i]:
+                keys[at], ids[at] = older.keys[i], older.ids[i]
+                at += 1
+            i += 1
+        else:
+            if newer.alive[j]:
+                keys[at], ids[at] = newer.keys[j], newer.ids[j]
+                at += 1
+            j += 1
+
+
+@kernel
+def _locate(run: Run, wanted: Int64s, wanted_ids: Int64s, out: Int64s) -> int:
+    """Places of the wanted (key, id) pairs that live in this run; returns how many."""
+    keys, ids, found = run.keys, run.ids, 0
+    for w in range(wanted.size):
+        low, high = 0, keys.size
+        while low < high:
+            middle = (low + high) >> 1
+            if keys[middle] < wanted[w] or (
+                keys[middle] == wanted[w] and ids[middle] < wanted_ids[w]
+            ):
+                low = middle + 1
+            else:
+                high = middle
+        present = low < keys.size and keys[low] == wanted[w] and ids[low] == wanted_ids[w]
+        if present and run.alive[low]:
+            out[found] = low
+            found += 1
+    return found
+
+
+@kernel
+def living_below(run: Run, i: int) -> int:
+    """The nearest living entry at or below i, or -1; halves the links on its way."""
+    if run.below.size == 0:
+        return i
+    links = run.below
+    while i >= 0 and links[i] != i:
+        after = links[i]
+        if after >= 0:
+            links[i] = links[after]
+        i = after
+    return i
+
+
+@kernel
+def living_above(run: Run, i: int) -> int:
+    """The nearest living entry at or above i, or the run's size; halves the links on its way."""
+    if run.above.size == 0:
+        return i
+    links, n = run.above, run.keys.size
+    while i < n and links[i] != i:
+        after = links[i]
+        if after < n:
+            links[i] = links[after]
+        i = after
+    return i
+
+
+@kernel
+def first_beyond(keys: Int64s, event: int, limit: int, is_float: bool, start: int) -> int:
+    """First place at or after `start` whose `key - event` is above `limit`, by galloping.
+
+    Everything before `start` is known not to be above. O(log distance).
+    """
+    n = keys.size
+    step, low, high = 1, start, start
+    while high < n and difference(keys[high], event, is_float) <= limit:
+        low = high + 1
+        high += step
+        step <<= 1
+    high = min(high, n)
+    while low < high:
+        middle = (low + high) >> 1
+        if difference(keys[middle], event, is_float) <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def slices(
+    keys: Int64s, events: Int64s, lows: Int64s, highs: Int64s,
+    is_float: bool, minuend: bool, starts: Int64s, stops: Int64s,
+) -> None:  # fmt: skip
+    """For each i the slice of keys whose difference to `events[i]` lies in its closed range.
+
+    The difference is key minus event, or event minus key when the event is the `minuend`.
+    """
+    for i in range(events.size):
+        low, high = lows[i], highs[i]
+        if minuend:
+            low, high = -high, -low
+        # A low of LEAST + 1 = -FAR still has a key below it, so low - 1 does not overflow.
+        start = first_beyond(keys, events[i], max(low - 1, LEAST), is_float, 0)
+        starts[i] = start
+        stops[i] = first_beyond(keys, events[i], high, is_float, start)
