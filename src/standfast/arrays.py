@@ -4,7 +4,7 @@ A strategy answers a batch of events with `Hits`. Three forms exist, from plain 
 
     Matches      for each event the slots themselves         offsets | slots
     Spans        for each event slices of one order          offsets | (start, stop) -> order
-    GroupSpans   for each event and stabbing group           [event, group] -> low prefix,
+    GroupSpans   for each event and stabbing group           [group, event] -> low prefix,
                  two prefix lengths                          high suffix
 
 All of them tell how many slots each event hit (`counts`) and write the ids where told (`fill`), so
@@ -149,8 +149,8 @@ class Groups(NamedTuple):
 class GroupSpans:
     """Two prefix lengths per event and group: the whole answer of a stabbing set index.
 
-    Event e hit, in group g, the first `low_counts[e, g]` intervals of the low order and the last
-    `high_counts[e, g]` of the high order; an interval can stand in both, but counts once.
+    Event e hit, in group g, the first `low_counts[g, e]` intervals of the low order and the last
+    `high_counts[g, e]` of the high order; an interval can stand in both, but counts once.
     """
 
     groups: Groups
@@ -159,7 +159,7 @@ class GroupSpans:
 
     @property
     def n_events(self) -> int:
-        return int(self.low_counts.shape[0])
+        return int(self.low_counts.shape[1])
 
     def counts(self) -> Int64s:
         counts = np.zeros(self.n_events, np.int64)
@@ -178,15 +178,15 @@ class GroupSpans:
 
     def spans(self) -> SpanList:
         g, n = self.groups, self.groups.low_slots.size
-        low_event, low_group = np.nonzero(self.low_counts)
-        high_event, high_group = np.nonzero(self.high_counts)
+        low_group, low_event = np.nonzero(self.low_counts)
+        high_group, high_event = np.nonzero(self.high_counts)
         low_start, high_stop = g.offsets[low_group], g.offsets[high_group + 1] + n
         return SpanList(
             np.concatenate([low_event, high_event]),
-            np.concatenate([low_start, high_stop - self.high_counts[high_event, high_group]]),
-            np.concatenate([low_start + self.low_counts[low_event, low_group], high_stop]),
+            np.concatenate([low_start, high_stop - self.high_counts[high_group, high_event]]),
+            np.concatenate([low_start + self.low_counts[low_group, low_event], high_stop]),
             np.concatenate(
-                [np.zeros(low_event.size, np.int64), self.low_counts[high_event, high_group]]
+                [np.zeros(low_event.size, np.int64), self.low_counts[high_group, high_event]]
             ),
             np.concatenate([g.low_slots, g.high_slots]),
             np.concatenate([np.zeros(n, np.int32), g.high_ranks]),
@@ -283,7 +283,7 @@ def _count_groups(
         for g in range(offsets.size - 1):
             begin, end = offsets[g], offsets[g + 1]
             size = end - begin
-            low, high = low_counts[e, g], high_counts[e, g]
+            low, high = low_counts[g, e], high_counts[g, e]
             missed = 0
             if size - low <= size - high:
                 for i in range(begin + low, end):
@@ -306,11 +306,11 @@ def _fill_groups(
         at = starts[e]
         for g in range(offsets.size - 1):
             begin, end = offsets[g], offsets[g + 1]
-            low = low_counts[e, g]
+            low = low_counts[g, e]
             out[at : at + low] = low_ids[begin : begin + low]
             at += low
             if low < end - begin:
-                for i in range(end - high_counts[e, g], end):
+                for i in range(end - high_counts[g, e], end):
                     if high_ranks[i] >= low:
                         out[at] = high_ids[i]
                         at += 1

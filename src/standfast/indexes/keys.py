@@ -56,6 +56,16 @@ def difference(stored: int, event: int, is_float: bool) -> int:
 
 
 @kernel
+def saturated_sum(one: int, other: int) -> int:
+    """`one + other`, or the end of int64 that it would pass."""
+    if one > 0 and other > FAR - one:
+        return FAR
+    if one < 0 and other < LEAST - one:
+        return LEAST
+    return one + other
+
+
+@kernel
 def differences(stored: Int64s, events: Int64s, is_float: bool, out: Int64s) -> None:
     """`out[i]` becomes the key of `stored[i] - events[i]`."""
     for i in range(out.size):

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from standfast._numba import kernel
 from standfast.arrays import Int32s, Int64s
-from standfast.indexes.keys import LEAST, difference
+from standfast.indexes.keys import FAR, LEAST, difference, saturated_sum
 
 Bools = npt.NDArray[np.bool_]
 
@@ -247,6 +247,11 @@ def first_beyond(keys: Int64s, event: int, limit: int, is_float: bool, start: in
 
     Everything before `start` is known not to be above. O(log distance).
     """
+    if not is_float and -FAR < limit < FAR:
+        last = saturated_sum(event, limit)
+        if LEAST < last < FAR:
+            # No saturation is in sight, so the difference need not be taken at every step.
+            return first_above(keys, last, start)
     n = keys.size
     step, low, high = 1, start, start
     while high < n and difference(keys[high], event, is_float) <= limit:
@@ -257,6 +262,25 @@ def first_beyond(keys: Int64s, event: int, limit: int, is_float: bool, start: in
     while low < high:
         middle = (low + high) >> 1
         if difference(keys[middle], event, is_float) <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def first_above(keys: Int64s, last: int, start: int) -> int:
+    """First place at or after `start` with a key above `last`, by galloping."""
+    n = keys.size
+    step, low, high = 1, start, start
+    while high < n and keys[high] <= last:
+        low = high + 1
+        high += step
+        step <<= 1
+    high = min(high, n)
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] <= last:
             low = middle + 1
         else:
             high = middle

@@ -1,0 +1,159 @@
+"""Band joins by a stabbing set index: cost per event follows the number of groups of bands.
+
+    group g, all bands hold the point p          stored rows minus the event
+      [-----.---]                                     s1     p    s2
+   [--------.----------]      a band is hit    ---o---o------.----o-----o----
+        [---.-----]           iff its low <= s1 - b or its high >= s2 - b
+
+Only the two stored rows next to the point matter, so an event needs one search among the rows and
+one in each order of the group. The batch is ascending: each group walks the rows by galloping on
+from where the event before stopped, and the orders from the point outwards.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from standfast._numba import kernel
+from standfast.arrays import Groups, GroupSpans, Hits, Int32s, Int64s
+from standfast.indexes.keys import difference
+from standfast.indexes.sorted_runs import (
+    Run,
+    SortedRuns,
+    first_beyond,
+    living_above,
+    living_below,
+)
+from standfast.indexes.stabbing_partition import StabbingPartition
+from standfast.model.query import BandJoin
+from standfast.operators.base import BandStrategy, Spec
+
+
+class ByGroups(BandStrategy):
+    """Probe the rows once per stabbing group; the answer is two prefix lengths per group."""
+
+    spec = Spec(
+        question=BandJoin,
+        paper="BJ-SSI [hotspot] 3.1.2",
+        time="O(tau log m) an event as spans",
+        space="O(n)",
+    )
+
+    def __init__(self, *, is_float: bool, epsilon: float = 1.0) -> None:
+        super().__init__(is_float=is_float)
+        self.partition = StabbingPartition(epsilon)
+
+    def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
+        self.partition.add(slots, lows[0], highs[0])
+
+    def remove(self, slots: Int64s) -> None:
+        self.partition.remove(slots)
+
+    def process(self, values: Int64s, stored: SortedRuns, *, minuend: bool) -> Hits:
+        return probe_groups(
+            self.partition.groups(), values, stored, is_float=self.is_float, minuend=minuend
+        )
+
+    def check(self) -> None:
+        self.partition.check()
+
+    def memory_bytes(self) -> int:
+        return self.partition.memory_bytes()
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "groups": self.partition.n_groups,
+            "reconstructions": self.partition.reconstructions,
+        }
+
+
+def probe_groups(
+    groups: Groups, values: Int64s, stored: SortedRuns, *, is_float: bool, minuend: bool
+) -> GroupSpans:
+    """Both prefix lengths for each group and event (keys ascending)."""
+    low_counts = np.zeros((groups.n_groups, values.size), np.int32)
+    high_counts = np.zeros((groups.n_groups, values.size), np.int32)
+    # A second run costs as much as the probe again: merge when that is less work than probing.
+    n_runs = len(stored.runs)
+    if n_runs > 1 and len(stored) < MERGE_PER_PROBE * low_counts.size * (n_runs - 1):
+        stored.consolidate()
+    for run in stored.runs:
+        _probe(groups, run, values, is_float, minuend, low_counts, high_counts)
+    return GroupSpans(groups, low_counts, high_counts)
+
+
+# A probe of one group costs about as much as merging this many rows.
+MERGE_PER_PROBE = 8
+
+
+@kernel
+def _probe(
+    groups: Groups, run: Run, values: Int64s, is_float: bool, minuend: bool,
+    low_counts: Int32s, high_counts: Int32s,
+) -> None:  # fmt: skip
+    """Raise the counts to what this run's rows hit."""
+    n = run.keys.size
+    for g in range(groups.points.size):
+        # Rows from `place` on lie on the far side of the point, in the order of the rows.
+        limit = -groups.points[g] - 1 if minuend else groups.points[g]
+        lows = groups.lows[groups.offsets[g] : groups.offsets[g + 1]]
+        highs = groups.highs[groups.offsets[g] : groups.offsets[g + 1]]
+        place = 0
+        for e in range(values.size):
+            event = values[e]
+            place = first_beyond(run.keys, event, limit, is_float, place)
+            left, right = living_below(run, place - 1), living_above(run, place)
+            low_count, high_count = 0, 0
+            if left >= 0:
+                gap = difference(run.keys[left], event, is_float)
+                if minuend:
+                    high_count = _count_highs(highs, -gap)
+                else:
+                    low_count = _count_lows(lows, gap)
+            if right < n:
+                gap = difference(run.keys[right], event, is_float)
+                if minuend:
+                    low_count = _count_lows(lows, -gap)
+                else:
+                    high_count = _count_highs(highs, gap)
+            low_counts[g, e] = max(low_counts[g, e], low_count)
+            high_counts[g, e] = max(high_counts[g, e], high_count)
+
+
+@kernel
+def _count_lows(lows: Int64s, gap: int) -> int:
+    """How many lows are at most `gap`; gallops down from the group's point."""
+    if lows[0] > gap:
+        return 0
+    step, low, high = 1, lows.size, lows.size
+    while low > 0 and lows[low - 1] > gap:
+        high = low - 1
+        low = max(low - step, 0)
+        step <<= 1
+    while low < high:
+        middle = (low + high) >> 1
+        if lows[middle] <= gap:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _count_highs(highs: Int64s, gap: int) -> int:
+    """How many highs are at least `gap`; gallops up from the group's point."""
+    n = highs.size
+    if highs[n - 1] < gap:
+        return 0
+    step, low, high = 1, 0, 0
+    while high < n and highs[high] < gap:
+        low = high + 1
+        high = min(high + step, n)
+        step <<= 1
+    while low < high:
+        middle = (low + high) >> 1
+        if highs[middle] < gap:
+            low = middle + 1
+        else:
+            high = middle
+    return n - low
