@@ -1,0 +1,346 @@
+"""The orders of stabbing groups, side by side in flat arrays, brought up to date when asked.
+
+    place          0            1      2                 groups by ascending point
+    lows      | 1  4  5  7 |  9 12 | 15 15 16 |          ascending within each place
+    highs     | 8  9 11 20 | 12 30 | 17 18 40 |          ascending within each place
+    offsets   0            4       6          9
+
+A change is first noted (`add`, `remove`); `refresh` merges all noted changes in one pass: groups
+that nobody touched are copied as they are, the others are merged with their few newcomers, and
+nothing that was sorted is sorted again. Every refresh writes new arrays, so whoever holds the
+`Groups` of an earlier one keeps them unchanged.
+
+Invariant  after refresh every live slot stands exactly once in each order, at the place of its
+           group; lows and highs ascend within a place; high_ranks lead to the low order.
+Cost       refresh O(n + c log c) after c changes, with a copy's constant for untouched groups;
+           rebuild O(n log n); 28 bytes per interval.
+Paper      [hotspot] section 2.1: the sorted lists of a stabbing set index (decision 004).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from standfast._numba import kernel
+from standfast.arrays import Groups, Int32s, Int64s
+
+Flags = npt.NDArray[np.uint8]
+Kept = TypeVar("Kept", bound=np.generic)
+
+NO_GROUPS = Groups(
+    np.empty(0, np.int64), np.zeros(1, np.int64),
+    np.empty(0, np.int64), np.empty(0, np.int32),
+    np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32),
+)  # fmt: skip
+
+
+class Intervals(NamedTuple):
+    """What is known of each slot: its bounds and the number of its group, -1 for none."""
+
+    lows: Int64s
+    highs: Int64s
+    group_of: Int32s
+
+    @staticmethod
+    def none() -> Intervals:
+        """Room for nobody."""
+        return Intervals(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
+
+    def with_room_for(self, slots: Int64s) -> Intervals:
+        """The same intervals in arrays that reach all of `slots`."""
+        need = int(slots.max()) + 1 if slots.size else 0
+        return Intervals(
+            stretched(self.lows, need, 0),
+            stretched(self.highs, need, 0),
+            stretched(self.group_of, need, -1),
+        )
+
+    def live(self) -> Int64s:
+        """The slots that are in a group, ascending."""
+        return np.flatnonzero(self.group_of >= 0)
+
+
+class GroupOrders:
+    """Keeps the published orders and what has changed since they were published."""
+
+    def __init__(self) -> None:
+        self._groups = NO_GROUPS
+        self._numbers = np.empty(0, np.int32)  # the group at each place of _groups
+        self._added: list[Int64s] = []
+        self._removed: list[Int64s] = []
+        self._is_removed: Flags = np.empty(0, np.uint8)
+        self._left: list[Int32s] = []  # groups that lost somebody
+        self._rebuild = False
+
+    def add(self, slots: Int64s) -> None:
+        """Note that these slots joined a group."""
+        known = slots[slots < self._is_removed.size]
+        # Gone and back before anybody looked: rare, so the orders are simply made anew.
+        self._rebuild |= bool(self._is_removed[known].any())
+        self._added.append(slots)
+
+    def remove(self, slots: Int64s, groups: Int32s) -> None:
+        """Note that these slots left the groups with these numbers."""
+        need = int(slots.max()) + 1 if slots.size else 0
+        self._is_removed = stretched(self._is_removed, need, 0)
+        self._is_removed[slots] = 1
+        self._removed.append(slots)
+        self._left.append(groups)
+
+    def forget(self) -> None:
+        """Note that all groups changed."""
+        self._rebuild = True
+
+    def is_fresh(self) -> bool:
+        """Whether nothing has changed since the last refresh."""
+        return not (self._added or self._removed or self._rebuild)
+
+    def refresh(self, intervals: Intervals, numbers: Int32s, points: Int64s) -> Groups:
+        """Orders of all groups; `numbers` are the nonempty groups by ascending point."""
+        if self._rebuild:
+            groups = build(intervals, numbers, points)
+        elif self._added or self._removed:
+            groups = self._merged(intervals, numbers, points)
+        else:
+            return self._groups
+        for slots in self._removed:
+            self._is_removed[slots] = 0
+        self._added, self._removed, self._left, self._rebuild = [], [], [], False
+        self._groups, self._numbers = groups, numbers.copy()
+        return groups
+
+    def memory_bytes(self) -> int:
+        """Bytes of the published orders and of the notes."""
+        notes = sum(part.nbytes for part in (*self._added, *self._removed, *self._left))
+        held = sum(part.nbytes for part in self._groups)
+        return held + notes + self._is_removed.nbytes + self._numbers.nbytes
+
+    def _merged(self, intervals: Intervals, numbers: Int32s, points: Int64s) -> Groups:
+        added = np.concatenate([np.empty(0, np.int64), *self._added])
+        added = added[intervals.group_of[added] >= 0]
+        most = max(int(a.max(initial=-1)) for a in (numbers, self._numbers, *self._left)) + 1
+        place_of, old_place_of = np.full(most, -1), np.full(most, -1)
+        place_of[numbers] = np.arange(numbers.size)
+        old_place_of[self._numbers] = np.arange(self._numbers.size)
+        touched = np.zeros(most, np.bool_)
+        for groups in self._left:
+            touched[groups] = True
+        added_places = place_of[intervals.group_of[added]]
+        newcomers = _newcomers(added, added_places, intervals, numbers.size)
+        touched = touched[numbers] | (np.diff(newcomers.offsets) > 0)
+        return _merge(
+            self._groups, old_place_of[numbers], touched,
+            stretched(self._is_removed, int(self._groups.low_slots.max(initial=-1)) + 1, 0),
+            newcomers, points,
+        )  # fmt: skip
+
+
+class Newcomers(NamedTuple):
+    """Intervals that join existing orders: by place and low; `by_high` leads to place and high."""
+
+    offsets: Int64s
+    slots: Int32s
+    lows: Int64s
+    highs: Int64s
+    by_high: Int64s
+
+
+def build(intervals: Intervals, numbers: Int32s, points: Int64s) -> Groups:
+    """The orders of all live slots, made from nothing: two sorts and one deal by group."""
+    slots = intervals.live()
+    lows, highs = intervals.lows[slots], intervals.highs[slots]
+    place_of = np.full(int(numbers.max(initial=-1)) + 1, -1)
+    place_of[numbers] = np.arange(numbers.size)
+    places = place_of[intervals.group_of[slots]]
+    offsets = np.zeros(numbers.size + 1, np.int64)
+    np.cumsum(np.bincount(places, minlength=numbers.size), out=offsets[1:])
+    by_low = _dealt(np.argsort(lows, kind="stable"), places, offsets)
+    by_high = _dealt(np.argsort(highs, kind="stable"), places, offsets)
+    at_low = np.empty(slots.size, np.int64)
+    at_low[by_low] = np.arange(slots.size)
+    ranks = at_low[by_high] - np.repeat(offsets[:-1], np.diff(offsets))
+    return Groups(
+        points, offsets,
+        lows[by_low], slots[by_low].astype(np.int32),
+        highs[by_high], slots[by_high].astype(np.int32), ranks.astype(np.int32),
+    )  # fmt: skip
+
+
+def check_groups(groups: Groups, intervals: Intervals) -> None:
+    """Assert that these are the orders of exactly the live slots."""
+    live, n = intervals.live(), groups.low_slots.size
+    assert np.array_equal(np.sort(groups.low_slots), live), "the low order has every slot once"
+    assert np.array_equal(np.sort(groups.high_slots), live), "the high order has every slot once"
+    assert np.array_equal(groups.lows, intervals.lows[groups.low_slots]), "lows are the slots' own"
+    assert np.array_equal(groups.highs, intervals.highs[groups.high_slots]), "highs are too"
+    assert groups.offsets[0] == 0, "places start at 0"
+    assert groups.offsets[-1] == n, "places end at n"
+    assert (np.diff(groups.offsets) > 0).all(), "no group is empty"
+    assert (groups.points[1:] >= groups.points[:-1]).all(), "points ascend"
+    place = np.repeat(np.arange(groups.n_groups), np.diff(groups.offsets))
+    same = place[1:] == place[:-1]
+    assert (groups.lows[1:] >= groups.lows[:-1])[same].all(), "lows ascend within a group"
+    assert (groups.highs[1:] >= groups.highs[:-1])[same].all(), "highs ascend within a group"
+    assert (groups.lows <= groups.points[place]).all(), "no interval begins right of its point"
+    assert (groups.highs >= groups.points[place]).all(), "no interval ends left of its point"
+    owners = groups.low_slots[groups.offsets[place] + groups.high_ranks]
+    assert np.array_equal(owners, groups.high_slots), "high_ranks lead to the same slot"
+    number = intervals.group_of[groups.low_slots]
+    assert (number[1:] == number[:-1])[same].all(), "a place holds one group"
+    assert (number[1:] != number[:-1])[~same].all(), "a group has one place"
+
+
+def stretched(array: npt.NDArray[Kept], need: int, fill: int) -> npt.NDArray[Kept]:
+    """The array itself if it has `need` entries, else a longer copy (at least doubled)."""
+    if array.size >= need:
+        return array
+    longer = np.full(max(need, 2 * array.size, 16), fill, array.dtype)
+    longer[: array.size] = array
+    return longer
+
+
+def _newcomers(slots: Int64s, places: Int64s, intervals: Intervals, n_groups: int) -> Newcomers:
+    offsets = np.zeros(n_groups + 1, np.int64)
+    np.cumsum(np.bincount(places, minlength=n_groups), out=offsets[1:])
+    lows, highs = intervals.lows[slots], intervals.highs[slots]
+    by_low = np.lexsort((lows, places))
+    slots, places, lows, highs = slots[by_low], places[by_low], lows[by_low], highs[by_low]
+    by_high = np.lexsort((highs, places))
+    return Newcomers(offsets, slots.astype(np.int32), lows, highs, by_high)
+
+
+def _dealt(order: Int64s, places: Int64s, offsets: Int64s) -> Int64s:
+    """`order` regrouped by place, keeping its sequence within each place."""
+    dealt = np.empty(order.size, np.int64)
+    _deal(order, places, offsets[:-1].copy(), dealt)
+    return dealt
+
+
+def _merge(
+    old: Groups, old_place: Int64s, touched: npt.NDArray[np.bool_], is_removed: Flags,
+    newcomers: Newcomers, points: Int64s,
+) -> Groups:  # fmt: skip
+    """The old orders without the removed, with the newcomers, in the new places."""
+    gone = _count_gone(old, old_place, touched, is_removed)
+    old_sizes = np.diff(old.offsets, append=old.offsets[-1])  # place -1 has nobody
+    sizes = old_sizes[old_place] - gone + np.diff(newcomers.offsets)
+    offsets = np.zeros(points.size + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    n = int(offsets[-1])
+    new = Groups(
+        points, offsets, np.empty(n, np.int64), np.empty(n, np.int32),
+        np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int32),
+    )  # fmt: skip
+    ranks = np.empty(int(old_sizes.max(initial=0)), np.int32)
+    new_ranks = np.empty(newcomers.slots.size, np.int32)
+    _merge_groups(old, old_place, touched, is_removed, newcomers, ranks, new_ranks, new)
+    return new
+
+
+@kernel
+def _deal(order: Int64s, places: Int64s, at: Int64s, dealt: Int64s) -> None:
+    for i in order:
+        place = places[i]
+        dealt[at[place]] = i
+        at[place] += 1
+
+
+@kernel
+def _count_gone(
+    old: Groups, old_place: Int64s, touched: npt.NDArray[np.bool_], is_removed: Flags
+) -> Int64s:
+    """How many of each touched group were removed."""
+    gone = np.zeros(old_place.size, np.int64)
+    for place in range(old_place.size):
+        before = old_place[place]
+        if before >= 0 and touched[place]:
+            for i in range(old.offsets[before], old.offsets[before + 1]):
+                gone[place] += is_removed[old.low_slots[i]]
+    return gone
+
+
+@kernel
+def _merge_groups(
+    old: Groups, old_place: Int64s, touched: npt.NDArray[np.bool_], is_removed: Flags,
+    newcomers: Newcomers, ranks: Int32s, new_ranks: Int32s, new: Groups,
+) -> None:  # fmt: skip
+    """Merge the touched groups; copy runs of untouched ones that keep their sequence."""
+    place, n_places = 0, old_place.size
+    while place < n_places:
+        before, at = old_place[place], new.offsets[place]
+        begin, end = np.int64(0), np.int64(0)
+        if before >= 0:
+            begin, end = old.offsets[before], old.offsets[before + 1]
+        if touched[place]:
+            first, last = newcomers.offsets[place], newcomers.offsets[place + 1]
+            _merge_lows(
+                old, begin, end, is_removed, newcomers, first, last, ranks, new_ranks, new, at
+            )
+            _merge_highs(old, begin, end, newcomers, first, last, ranks, new_ranks, new, at)
+            place += 1
+            continue
+        run = place + 1
+        while run < n_places and not touched[run] and old_place[run] == before + run - place:
+            run += 1
+        end, stop = old.offsets[before + run - place], new.offsets[run]
+        new.lows[at:stop] = old.lows[begin:end]
+        new.low_slots[at:stop] = old.low_slots[begin:end]
+        new.highs[at:stop] = old.highs[begin:end]
+        new.high_slots[at:stop] = old.high_slots[begin:end]
+        new.high_ranks[at:stop] = old.high_ranks[begin:end]
+        place = run
+
+
+@kernel
+def _merge_lows(
+    old: Groups, begin: int, end: int, is_removed: Flags, newcomers: Newcomers,
+    first: int, last: int, ranks: Int32s, new_ranks: Int32s, new: Groups, start: int,
+) -> None:  # fmt: skip
+    """Merge one group's low order; `ranks` tells each old rank its new one, -1 if removed."""
+    at = start
+    for i in range(begin, end):
+        if is_removed[old.low_slots[i]]:
+            ranks[i - begin] = -1
+            continue
+        low = old.lows[i]
+        while first < last and newcomers.lows[first] < low:
+            new.lows[at], new.low_slots[at] = newcomers.lows[first], newcomers.slots[first]
+            new_ranks[first] = at - start
+            at += 1
+            first += 1
+        new.lows[at], new.low_slots[at] = low, old.low_slots[i]
+        ranks[i - begin] = at - start
+        at += 1
+    for k in range(first, last):
+        new.lows[at], new.low_slots[at] = newcomers.lows[k], newcomers.slots[k]
+        new_ranks[k] = at - start
+        at += 1
+
+
+@kernel
+def _merge_highs(
+    old: Groups, begin: int, end: int, newcomers: Newcomers,
+    first: int, last: int, ranks: Int32s, new_ranks: Int32s, new: Groups, at: int,
+) -> None:  # fmt: skip
+    """Merge one group's high order, with the ranks that `_merge_lows` left."""
+    for i in range(begin, end):
+        rank = ranks[old.high_ranks[i]]
+        if rank < 0:
+            continue
+        high = old.highs[i]
+        while first < last and newcomers.highs[newcomers.by_high[first]] < high:
+            k = newcomers.by_high[first]
+            new.highs[at], new.high_slots[at] = newcomers.highs[k], newcomers.slots[k]
+            new.high_ranks[at] = new_ranks[k]
+            at += 1
+            first += 1
+        new.highs[at], new.high_slots[at], new.high_ranks[at] = high, old.high_slots[i], rank
+        at += 1
+    for j in range(first, last):
+        k = newcomers.by_high[j]
+        new.highs[at], new.high_slots[at] = newcomers.highs[k], newcomers.slots[k]
+        new.high_ranks[at] = new_ranks[k]
+        at += 1
