@@ -1,0 +1,20 @@
+"""The figures, in the order of the report: one literal table."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from benchmarks.figure import Figure
+
+NAMES = (
+    "hotspot_fig2",
+    "hotspot_fig10i",
+    "hotspot_fig10ii",
+    "bar_band_join",
+    "bar_band_scaling",
+)
+
+
+def figures() -> list[Figure]:
+    """All figures; each is the `FIGURE` of the module of its name."""
+    return [import_module(f"benchmarks.figures.{name}").FIGURE for name in NAMES]
