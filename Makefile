@@ -1,0 +1,75 @@
+# Two commands: `make demo` and `make test`. What they need is set up by itself, once, in .venv.
+
+SHELL := /bin/sh
+BIN := .venv/bin
+READY := .venv/ready
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest
+# The kernels as plain Python: everything that runs through them, at the small size.
+PLAIN_SUITE := $(wildcard tests/model tests/indexes tests/operators tests/engine tests/contract)
+
+.PHONY: help demo test test-jit test-nojit check figures lock clean
+
+help:
+	@echo "make demo        replay real trades against 100,000 standing queries; draws a picture"
+	@echo "make test        the whole test suite, compiled and (small) as plain Python"
+	@echo "make check       ruff, mypy strict, import layers, tidy rules"
+	@echo "make figures     measure the papers' figures at full size, write benchmarks/REPORT.md"
+	@echo "make test-nojit  only the small suite with the kernels as plain Python"
+	@echo "make lock        resolve requirements.lock again (needs pip-tools' download)"
+	@echo "make clean       remove .venv, caches and what the demo wrote"
+
+demo: $(READY)
+	$(BIN)/standfast demo
+
+test: test-jit test-nojit
+
+test-jit: $(READY)
+	$(PYTEST) -n $(WORKERS)
+
+test-nojit: $(READY)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -n $(WORKERS) -m "not large" $(PLAIN_SUITE)
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(PYTEST) tests/test_tidy.py
+
+figures: $(READY)
+	$(BIN)/python -m benchmarks --full
+
+# Everything is pinned with hashes and comes as wheels, so nothing is compiled here.
+$(READY): requirements.lock pyproject.toml
+	@found=; \
+	for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    found=$$python; break; \
+	  fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "Standfast needs Python 3.11 or newer; none found as python3 or python3.11 to 3.14." >&2; \
+	  echo "Install one, or say where it is: make PYTHON=/path/to/python3" >&2; exit 1; \
+	fi; \
+	echo "Setting up .venv with $$found (once; a minute or two)"; \
+	rm -rf .venv; \
+	$$found -m venv .venv || { \
+	  echo "$$found has no working venv module; on Debian or Ubuntu: apt install python3-venv" >&2; \
+	  rm -rf .venv; exit 1; }
+	$(BIN)/python -m pip install --disable-pip-version-check --only-binary :all: \
+	  --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet \
+	  --no-deps --no-build-isolation --editable .
+	@touch $@
+
+lock: $(READY)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet pip-tools
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --generate-hashes --allow-unsafe \
+	  --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	  --extra dev --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf .venv build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	  .import_linter_cache src/standfast.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
