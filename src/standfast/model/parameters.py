@@ -1,0 +1,333 @@
+"""Query parameters: columns of bounds become arrays, arrays become closed key ranges.
+
+    {"lo": [...], "hi": [...], "id": [...]}  ->  Parameters  ->  lows[a, i] .. highs[a, i]
+
+Parameters are all right or refused as a whole. A numeric hole takes int64 or float64 and keeps
+which it got, so that `model.numbers` compares exactly; a timestamp hole takes timestamps or int64
+microseconds; a duration hole takes durations or microseconds as int64 or float64. An infinite
+float is no limit; null and NaN are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from standfast.errors import BadParameters
+from standfast.model.columns import MISSING, Frame, Raw, is_float, is_integer, is_text, read_frame
+from standfast.model.names import did_you_mean, shown
+from standfast.model.numbers import (
+    FAR,
+    FLOATS,
+    INTEGER_DIFFERENCES,
+    INTEGERS,
+    LEAST,
+    Keys,
+    Line,
+    Mask,
+    at_least,
+    at_most,
+    float_keys,
+)
+from standfast.model.query import BandJoin, Bound, Hole, HoleKind, Kind, Question, Range
+from standfast.model.rows import as_mask, numbers_of, ticks_of
+from standfast.model.template import Template, hole_ranges
+
+Intern = Callable[[str, npt.NDArray[Any]], Keys]
+
+_TAKES: dict[HoleKind, str] = {
+    "int64": "numbers",
+    "float64": "numbers",
+    "timestamp": "timestamps or integers (microseconds UTC)",
+    "duration": "durations or numbers (microseconds)",
+    "string": "text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """One row per standing query: an array per hole (text as objects), and the ids if given."""
+
+    ids: Keys | None
+    columns: dict[str, npt.NDArray[Any]]
+    n_queries: int
+
+
+def read_parameters(template: Template, params: object) -> Parameters:
+    """Read and check the parameters of a template's queries; all of them or an error."""
+    where = f"template {template.name!r}"
+    frame = read_frame(params, BadParameters, where)
+    _check_names(template, frame, where)
+    columns = {hole.name: _hole_values(hole, frame.columns[hole.name], where)
+               for hole in template.holes}  # fmt: skip
+    ids = frame.columns.get("id")
+    return Parameters(None if ids is None else _ids(ids, where), columns, frame.n_rows)
+
+
+def _check_names(template: Template, frame: Frame, where: str) -> None:
+    holes = [hole.name for hole in template.holes]
+    for name in frame.columns:
+        if name not in holes and name != "id":
+            hint = did_you_mean(name, [*holes, "id"], what="parameters")
+            raise BadParameters(f"{where}: unknown parameter {name!r}", hint=hint)
+        if name in frame.doubled:
+            raise BadParameters(f"{where}: parameter {name!r} is given twice", hint="keep one")
+    for name in holes:
+        if name not in frame.columns:
+            raise BadParameters(
+                f"{where}: parameter {name!r} is missing",
+                hint=f"pass one column for each of: {', '.join(holes)}",
+            )
+
+
+def _ids(column: Raw, where: str) -> Keys:
+    if isinstance(column, list) or not pa.types.is_integer(column.type):
+        raise BadParameters(f"{where}: parameter 'id' takes integers, got {_type_of(column)}")
+    _refuse_null("id", column, where)
+    ids = _int64s("id", column, where).copy()
+    if ids.size and not (np.diff(ids) > 0).all():
+        ascending = np.sort(ids)
+        twice = ascending[1:][ascending[1:] == ascending[:-1]]
+        if twice.size:
+            raise BadParameters(
+                f"{where}: id {twice[0]} appears twice",
+                hint="ids are unique within a template; leave the column out to have them assigned",
+            )
+    return ids
+
+
+def _hole_values(hole: Hole, column: Raw, where: str) -> npt.NDArray[Any]:
+    """The values of one hole, in int64, float64 or (text) objects."""
+    if isinstance(column, list):
+        column = _one_type(hole, column, where)
+    _refuse_null(hole.name, column, where)
+    kind = column.type
+    if hole.kind == "string":
+        if is_text(kind):
+            return np.asarray(column.to_numpy(zero_copy_only=False), dtype=object)
+    elif pa.types.is_integer(kind):
+        return _int64s(hole.name, column, where)
+    elif hole.kind == "timestamp":
+        if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+            return _microseconds(hole.name, column, where)
+    elif pa.types.is_floating(kind):
+        return _float64s(hole.name, column, where)
+    elif hole.kind == "duration" and pa.types.is_duration(kind):
+        return _microseconds(hole.name, column, where)
+    if len(column) == 0:
+        return np.empty(0, object if hole.kind == "string" else np.int64)
+    raise _wrong_type(hole, _type_of(column), where)
+
+
+def _one_type(hole: Hole, values: list[Any], where: str) -> Any:
+    """A list of mixed Python values: integers and floats go together, nothing else does."""
+    for row, value in enumerate(values):
+        if value is None or value is MISSING:
+            raise BadParameters(f"{where}: parameter {hole.name!r} is null in row {row}")
+        good = is_float(value) or is_integer(value)
+        if not good or hole.kind in ("string", "timestamp"):
+            raise _wrong_type(hole, f"{shown(value)} in row {row}", where)
+        if is_integer(value) and not LEAST <= int(value) <= FAR:
+            raise _beyond_int64(hole.name, row, value, where)
+        if is_integer(value) and int(float(value)) != int(value):
+            raise BadParameters(
+                f"{where}: parameter {hole.name!r} mixes floats with an integer that float64"
+                f" cannot hold in row {row}: {value}",
+                hint="pass integers only",
+            )
+    return pa.array(np.array([float(value) for value in values]))
+
+
+def _refuse_null(name: str, column: Any, where: str) -> None:
+    if column.null_count:
+        row = int(np.flatnonzero(as_mask(column.is_null()))[0])
+        raise BadParameters(
+            f"{where}: parameter {name!r} is null in row {row}",
+            hint="every query needs a value for every hole",
+        )
+
+
+def _wrong_type(hole: Hole, got: str, where: str) -> BadParameters:
+    return BadParameters(
+        f"{where}: parameter {hole.name!r} takes {_TAKES[hole.kind]}, got {got}",
+        hint=f"the hole :{hole.name} meets a column or difference of kind {hole.kind}",
+    )
+
+
+def _beyond_int64(name: str, row: int, value: object, where: str) -> BadParameters:
+    return BadParameters(
+        f"{where}: parameter {name!r} is beyond int64 in row {row}: {value}",
+        hint="pass a float, or leave the bound out of the template",
+    )
+
+
+def _type_of(column: Raw) -> str:
+    return "values of several types" if isinstance(column, list) else str(column.type)
+
+
+def _int64s(name: str, column: Any, where: str) -> Keys:
+    values, _ = numbers_of(column)
+    if column.type == pa.uint64() and values.size and int(values.max()) > FAR:
+        row = int(np.argmax(values > FAR))
+        raise _beyond_int64(name, row, values[row], where)
+    return values.astype(np.int64, copy=False)
+
+
+def _float64s(name: str, column: Any, where: str) -> npt.NDArray[np.float64]:
+    values = numbers_of(column)[0].astype(np.float64, copy=False)
+    missing = np.isnan(values)
+    if missing.any():
+        raise BadParameters(
+            f"{where}: parameter {name!r} is NaN in row {int(np.argmax(missing))}",
+            hint="use -inf or +inf for no limit",
+        )
+    return values
+
+
+def _microseconds(name: str, column: Any, where: str) -> Keys:
+    """Time-like bounds as int64 microseconds; a bound must not lose anything on the way."""
+    ticks = ticks_of(column)
+    assert ticks is not None, "a time-like column has ticks"
+    values, per_second, _ = ticks
+    if per_second > 1_000_000:
+        step = per_second // 1_000_000
+        bad = values % step != 0
+        whole = values // step
+    else:
+        factor = 1_000_000 // per_second
+        bad = (values > FAR // factor) | (values < -(FAR // factor))
+        whole = np.where(bad, 0, values) * factor
+    if bad.any():
+        raise BadParameters(
+            f"{where}: parameter {name!r} is not a whole number of microseconds within int64"
+            f" in row {int(np.argmax(bad))}",
+            hint="round it to microseconds",
+        )
+    return whole
+
+
+def key_ranges(question: Question, parameters: Parameters, intern: Intern) -> tuple[Keys, Keys]:
+    """Closed key ranges `lows[a, i] .. highs[a, i]` of query i on attribute a.
+
+    A range that holds nothing is 1 .. 0. `intern(column, strings)` gives text its codes.
+    """
+    ranges = hole_ranges(question)
+    is_band = isinstance(question, BandJoin)
+    lows = np.empty((len(ranges), parameters.n_queries), np.int64)
+    highs = np.empty_like(lows)
+    for row, attribute in enumerate(ranges):
+        values = {name: parameters.columns[name] for name in {h.name for h in attribute.holes}}
+        if attribute.kind == "string":
+            lows[row], highs[row] = _string_range(attribute, values, intern)
+        else:
+            line = _line(attribute.kind, is_band=is_band)
+            if line is INTEGER_DIFFERENCES:
+                for name, bounds in values.items():
+                    _check_difference(name, bounds)
+            lows[row], highs[row] = _key_range(attribute, values, line)
+    empty = lows > highs
+    lows[empty], highs[empty] = 1, 0
+    return lows, highs
+
+
+def _line(kind: Kind, *, is_band: bool) -> Line:
+    if kind == "float64":
+        return FLOATS
+    return INTEGER_DIFFERENCES if is_band else INTEGERS
+
+
+def _key_range(
+    attribute: Range, values: dict[str, npt.NDArray[Any]], line: Line
+) -> tuple[Keys, Keys]:
+    """The tightest closed range of all bounds; low > high where nothing satisfies them."""
+    low, high = np.array([line.least]), np.array([line.most])
+    nothing: Mask = np.zeros(1, np.bool_)
+    for bound in attribute.lows:
+        bounds = _bound_values(bound, values)
+        if bound.negated:  # value >= -bound is -value <= bound, and negating negates the key
+            keys, empty = at_most(bounds, line, strict=bound.strict)
+            keys = -keys
+        else:
+            keys, empty = at_least(bounds, line, strict=bound.strict)
+        low, nothing = np.maximum(low, keys), nothing | empty
+    for bound in attribute.highs:
+        bounds = _bound_values(bound, values)
+        if bound.negated:
+            keys, empty = at_least(bounds, line, strict=bound.strict)
+            keys = -keys
+        else:
+            keys, empty = at_most(bounds, line, strict=bound.strict)
+        high, nothing = np.minimum(high, keys), nothing | empty
+    return np.where(nothing, 1, low), np.where(nothing, 0, high)
+
+
+def _bound_values(bound: Bound, values: dict[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return values[bound.value.name] if isinstance(bound.value, Hole) else np.array([bound.value])
+
+
+def _string_range(
+    attribute: Range, values: dict[str, npt.NDArray[Any]], intern: Intern
+) -> tuple[Keys, Keys]:
+    """Equality with every bound: a code is a range of one, two different codes are an empty one."""
+    codes = [
+        intern(attribute.column, np.asarray(_bound_values(bound, values), dtype=object))
+        for bound in attribute.lows
+    ]
+    low = high = codes[0]
+    for more in codes[1:]:
+        low, high = np.maximum(low, more), np.minimum(high, more)
+    return low, high
+
+
+def _check_difference(name: str, bounds: npt.NDArray[Any]) -> None:
+    """Finite bounds on differences of int64 stay within 2^63 - 2; 2^64 and more is no limit."""
+    if bounds.dtype.kind == "f":
+        size = np.abs(bounds)
+        bad = (size >= 2.0**63) & (size < 2.0**64)
+    else:
+        bad = (bounds > FAR - 1) | (bounds < 1 - FAR)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise BadParameters(
+            f"parameter {name!r} is a band bound beyond 2^63 - 2 in row {row}: {bounds[row]}",
+            hint="pass an infinite float for no limit",
+        )
+
+
+def column_keys(column: Any, kind: Kind) -> tuple[Keys, Mask]:
+    """Keys of a canonical Arrow column (not of strings), and which rows have one.
+
+    Null and NaN have no place on the line; their key is 0 and means nothing.
+    """
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if kind == "timestamp":
+        column = column.view(pa.int64())
+    values, valid = numbers_of(column)
+    if kind != "float64":
+        keys = values.astype(np.int64, copy=False)
+        return keys, np.ones(keys.size, np.bool_) if valid is None else valid
+    missing = np.isnan(values)
+    present = ~missing if valid is None else valid & ~missing
+    return float_keys(np.where(missing, 0.0, values)), present
+
+
+def row_mask(fixed: tuple[Range, ...], table: Any) -> Mask:
+    """Which rows of a canonical table satisfy the literal ranges."""
+    mask: Mask = np.ones(table.num_rows, np.bool_)
+    for attribute in fixed:
+        column = table.column(attribute.column)
+        if attribute.kind == "string":
+            for bound in attribute.lows:
+                mask &= as_mask(pc.equal(column, bound.value).fill_null(False))
+        else:
+            keys, valid = column_keys(column, attribute.kind)
+            low, high = _key_range(attribute, {}, _line(attribute.kind, is_band=False))
+            mask &= valid & (keys >= low) & (keys <= high)
+    return mask

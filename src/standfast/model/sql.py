@@ -1,0 +1,314 @@
+"""From SQL to a question: sqlglot reads the text, an allow-list turns its tree into our values.
+
+    text -> tokens -> tree -> FROM: sources -> WHERE / ON: ranges -> SELECT: outputs -> Question
+
+Whatever is not named here is refused with the piece of SQL and a hint; nothing of the text is ever
+evaluated or handed to another engine. Accepted are
+
+    filter      SELECT * | columns FROM input WHERE column compared with holes and literals AND ...
+    band_join   SELECT ... FROM a JOIN b ON b.x - a.x compared with holes and literals AND ...
+
+with <, <=, >, >=, =, BETWEEN and, for differences, ABS(...) < and <=. Names are matched as
+`model.names` says; holes keep their case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import sqlglot
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import ParseError
+
+from standfast.errors import UnsupportedQuery
+from standfast.model.literals import piece, refuse
+from standfast.model.names import did_you_mean, find_names, shown
+from standfast.model.predicates import (
+    Column,
+    Comparison,
+    Difference,
+    Gathered,
+    Holes,
+    Scope,
+    Source,
+    conjuncts,
+    only,
+    refuse_node,
+)
+from standfast.model.query import BandJoin, Bound, Filter, HoleKind, Output, Question, Side
+from standfast.model.stream import Input
+
+MAX_LENGTH = 10_000
+MAX_DEPTH = 32
+MAX_ATTRIBUTES = 16
+RESERVED_OUTPUTS = ("query", "change")
+
+_SHAPE = "write SELECT columns FROM input WHERE column BETWEEN :lo AND :hi"
+_CLAUSES = {
+    "with": "WITH", "group": "GROUP BY", "order": "ORDER BY", "sort": "SORT BY",
+    "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "windows": "WINDOW",
+    "laterals": "LATERAL", "hint": "a hint", "operation_modifiers": "a modifier of SELECT",
+    "method": "this kind of join", "using": "USING, an equality join,", "db": "a schema name",
+    "catalog": "a catalogue name", "sample": "TABLESAMPLE", "pivots": "PIVOT",
+    "except": "* EXCEPT", "replace": "* REPLACE", "rename": "* RENAME",
+    "locks": "FOR UPDATE", "connect": "CONNECT BY", "match": "MATCH_RECOGNIZE",
+    "version": "time travel", "when": "time travel", "columns": "a list of column aliases",
+}  # fmt: skip
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+
+
+def parse(sql: str, inputs: Mapping[str, Input]) -> Question:
+    """The question that a template asks of the declared inputs."""
+    select = _select(sql)
+    scope = Scope(_sources(select, inputs))
+    conditions = [
+        comparison
+        for clause in _clauses(select)
+        for node in conjuncts(clause)
+        for comparison in scope.comparisons(node)
+    ]
+    holes = Holes()
+    question: Question
+    if len(scope.sources) == 1:
+        question = _filter(select, scope, conditions, holes)
+    else:
+        question = _band_join(select, scope, conditions, holes)
+    if not len(holes):
+        raise refuse("a template without a hole", select, hint="replace a literal by :name")
+    return question
+
+
+def _select(sql: str) -> exp.Select:
+    """Text to one SELECT, within the limits."""
+    if not isinstance(sql, str):
+        raise UnsupportedQuery(f"a template is text, got {shown(sql)}", hint=_SHAPE)
+    if len(sql) > MAX_LENGTH:
+        raise UnsupportedQuery(
+            f"a template of {len(sql):,} characters; at most {MAX_LENGTH:,} are allowed",
+            hint="use holes for what differs between queries",
+        )
+    try:
+        tokens = sqlglot.tokenize(sql)
+        _check_tokens(tokens)
+        trees = sqlglot.parse(sql)
+    except UnsupportedQuery:
+        raise
+    except RecursionError:
+        raise UnsupportedQuery("a template nested too deep", hint=_SHAPE) from None
+    except ParseError as error:
+        raise _unreadable(error) from None
+    except Exception:  # whatever else a foreign parser raises on odd text means the same
+        raise UnsupportedQuery("the template is not readable as SQL", hint=_SHAPE) from None
+    tree = trees[0] if trees else None
+    if not isinstance(tree, exp.Select):
+        found = piece(tree) if isinstance(tree, exp.Expression) else "nothing"
+        raise UnsupportedQuery(f"a template is one SELECT: {found}", hint=_SHAPE)
+    only(tree, ("expressions", "from", "joins", "where"), _CLAUSES, hint=_SHAPE)
+    return tree
+
+
+def _check_tokens(tokens: list[Token]) -> None:
+    """What can be seen before parsing: one statement that starts with SELECT, not too deep."""
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens = tokens[:-1]
+    if not tokens:
+        raise UnsupportedQuery("the template is empty", hint=_SHAPE)
+    first = tokens[0]
+    if first.token_type not in (TokenType.SELECT, TokenType.WITH):
+        raise UnsupportedQuery(
+            f"a template starts with SELECT, not with {shown(first.text)}", hint=_SHAPE
+        )
+    depth = 0
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            raise UnsupportedQuery(
+                f"several statements: a semicolon at line {token.line}, column {token.col}",
+                hint="register one template for each statement",
+            )
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth > MAX_DEPTH:
+            raise UnsupportedQuery(
+                f"a template nested deeper than {MAX_DEPTH}"
+                f" at line {token.line}, column {token.col}",
+                hint="take parentheses away",
+            )
+
+
+def _unreadable(error: ParseError) -> UnsupportedQuery:
+    """A parse error in our words, with the place where the offending token starts."""
+    where: dict[str, object] = dict(error.errors[0]) if error.errors else {}
+    highlight, line, column = where.get("highlight"), where.get("line"), where.get("col")
+    if not isinstance(highlight, str) or not isinstance(column, int):
+        return UnsupportedQuery("the template is not readable as SQL", hint=_SHAPE)
+    start = max(column - len(highlight) + 1, 1)
+    colon = "a hole is :name, and the name is no number and no SQL keyword"
+    return UnsupportedQuery(
+        f"the template is not readable as SQL at line {line}, column {start},"
+        f" near {shown(highlight)}",
+        hint=colon if highlight == ":" else _SHAPE,
+    )
+
+
+def _sources(select: exp.Select, inputs: Mapping[str, Input]) -> tuple[Source, ...]:
+    """The entries of FROM, in order."""
+    origin = select.args.get("from_") or select.args.get("from")
+    if origin is None:
+        raise refuse("a template without FROM", select, hint=_SHAPE)
+    only(origin, ("this",), _CLAUSES, hint=_SHAPE)
+    joins = select.args.get("joins") or []
+    if len(joins) > 1:
+        raise refuse(
+            "a join of more than two inputs is not supported yet", select, hint="join two inputs"
+        )
+    sources = [_source(origin.this, inputs)]
+    for join in joins:
+        _check_join(join)
+        sources.append(_source(join.this, inputs))
+        if sources[0].alias.casefold() == sources[1].alias.casefold():
+            raise refuse("two inputs of one name", join, hint="give each an alias: FROM a AS x")
+    return tuple(sources)
+
+
+def _check_join(join: exp.Join) -> None:
+    if join.side:
+        why = f"{join.side} JOIN is not supported"
+        raise refuse(why, join, hint="only inner joins: JOIN ... ON ...")
+    if join.kind not in ("", "INNER", "CROSS"):
+        raise refuse(f"{join.kind} JOIN is not supported", join, hint="write JOIN ... ON ...")
+    hint = "write JOIN b ON b.pos - a.pos BETWEEN :lo AND :hi"
+    only(join, ("this", "on", "kind"), _CLAUSES, hint=hint)
+
+
+def _source(table: exp.Expression, inputs: Mapping[str, Input]) -> Source:
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        what = "a subquery" if isinstance(table, exp.Subquery | exp.Query) else "this in FROM"
+        raise refuse(f"{what} is not supported", table, hint="name a declared input in FROM")
+    only(table, ("this", "alias"), _CLAUSES, hint="write FROM input or FROM input AS alias")
+    name = table.this.name
+    found = find_names(name, inputs, quoted=bool(table.this.args.get("quoted")))
+    if len(found) != 1:
+        why = "an ambiguous input" if found else "an unknown input"
+        raise refuse(why, name, hint=did_you_mean(name, inputs, what="inputs"))
+    alias = table.args.get("alias")
+    if alias is None:
+        return Source(inputs[found[0]], found[0])
+    only(alias, ("this",), _CLAUSES, hint="write FROM input AS alias")
+    return Source(inputs[found[0]], alias.name)
+
+
+def _clauses(select: exp.Select) -> list[exp.Expression]:
+    """The conditions of ON and WHERE."""
+    clauses = [join.args["on"] for join in select.args.get("joins") or [] if join.args.get("on")]
+    where = select.args.get("where")
+    return [*clauses, where.this] if where else clauses
+
+
+def _filter(select: exp.Select, scope: Scope, conditions: list[Comparison], holes: Holes) -> Filter:
+    gathered: dict[str, Gathered] = {}
+    for subject, operator, value, node in conditions:
+        assert isinstance(subject, Column), "one input has no difference"
+        if subject.kind == "string" and operator != "=":
+            hint = f"write {subject.name} = :hole"
+            raise refuse("strings are compared with = only", node, hint=hint)
+        entry = gathered.setdefault(subject.name, Gathered(subject.name, subject.kind))
+        entry.add(operator, holes.value(value, subject.kind, subject.name), negate=False)
+    ranges = [entry.range() for entry in gathered.values()]
+    with_holes = tuple(r for r in ranges if r.holes)
+    if len(with_holes) > MAX_ATTRIBUTES:
+        why = f"{len(with_holes)} columns with holes; at most {MAX_ATTRIBUTES} are allowed"
+        raise refuse(why, select, hint="use fewer columns or literals")
+    fixed = tuple(r for r in ranges if not r.holes)
+    return Filter(scope.sources[0].input.name, with_holes, fixed, _outputs(select, scope))
+
+
+def _band_join(
+    select: exp.Select, scope: Scope, conditions: list[Comparison], holes: Holes
+) -> BandJoin:
+    differences: list[tuple[Difference, Comparison]] = []
+    for condition in conditions:
+        if isinstance(condition.subject, Column):
+            raise refuse(
+                "a band join with a further condition is not supported yet", condition.node,
+                hint="filter the input before pushing, or leave the condition out",
+            )  # fmt: skip
+        differences.append((condition.subject, condition))
+    if not differences:
+        raise refuse(
+            "a join without a condition", select,
+            hint="write ON b.pos - a.pos BETWEEN :lo AND :hi",
+        )  # fmt: skip
+    first = differences[0][0]
+    kind: HoleKind = "duration" if first.minuend.kind == "timestamp" else first.minuend.kind
+    band = Gathered(first.text, first.minuend.kind)
+    for difference, (_, operator, node, whole) in differences:
+        same = difference[:2] == first[:2]
+        if not same and difference[:2] != (first.subtrahend, first.minuend):
+            hint = f"keep to {first.text}"
+            raise refuse("a second difference is not supported yet", whole, hint=hint)
+        value = holes.value(node, kind, difference.text)
+        if difference.absolute:
+            if operator not in ("<", "<="):
+                hint = "write ABS(...) < :width or ABS(...) <= :width"
+                raise refuse("not one range", whole, hint=hint)
+            band.add(operator, value, negate=False)
+            band.add(operator, value, negate=True)
+        else:
+            band.add(operator, value, negate=not same)
+    gathered = band.range()
+    for bound in gathered.lows + gathered.highs:
+        _check_band_literal(bound, first.minuend.kind)
+    subtrahend: Literal[0, 1] = 1 if first.subtrahend.side == 1 else 0
+    columns = {first.minuend.side: first.minuend.name, first.subtrahend.side: first.subtrahend.name}
+    sides = [Side(s.input.name, s.alias, columns[i]) for i, s in enumerate(scope.sources)]
+    return BandJoin((sides[0], sides[1]), subtrahend, gathered, _outputs(select, scope))
+
+
+def _check_band_literal(bound: Bound, kind: str) -> None:
+    """Differences of int64 saturate beyond 2^63 - 2 (see `model.numbers`)."""
+    value = bound.value
+    if kind != "float64" and isinstance(value, int | float) and 2**63 - 2 < abs(value) < 2**64:
+        raise refuse("a band bound beyond 2^63 - 2", str(value), hint="leave the bound out")
+
+
+def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
+    """The columns of the result, each under a name of its own."""
+    outputs: list[Output] = []
+    for node in select.expressions:
+        if isinstance(node, exp.Star):
+            only(node, ("this",), _CLAUSES, hint="write SELECT * or name the columns")
+            for side in range(len(scope.sources)):
+                outputs += _star(scope, side)
+        elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+            only(node.this, ("this",), _CLAUSES, hint="write alias.* or name the columns")
+            only(node, ("this", "table"), _CLAUSES, hint="write alias.* or name the columns")
+            outputs += _star(scope, scope.side(node.args["table"]))
+        else:
+            outputs.append(_output(node, scope))
+    seen: set[str] = set()
+    for output in outputs:
+        if output.name in seen:
+            hint = "rename it with AS"
+            raise refuse("two result columns of one name", output.name, hint=hint)
+        if output.name in RESERVED_OUTPUTS:
+            hint = "rename it with AS: every result row carries query and change"
+            raise refuse("the name of a result column is taken", output.name, hint=hint)
+        seen.add(output.name)
+    return tuple(outputs)
+
+
+def _star(scope: Scope, side: int) -> list[Output]:
+    source = scope.sources[side]
+    prefix = f"{source.alias}." if len(scope.sources) > 1 else ""
+    return [Output(side, column, f"{prefix}{column}") for column in source.input.columns]
+
+
+def _output(node: exp.Expression, scope: Scope) -> Output:
+    name = None
+    if isinstance(node, exp.Alias):
+        name, node = node.alias, node.this
+    if not isinstance(node, exp.Column):
+        raise refuse_node(node)
+    column = scope.column(node)
+    return Output(column.side, column.name, name or column.name)

@@ -1,0 +1,41 @@
+"""A template: SQL with holes, read once into a typed question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from standfast.errors import UnsupportedQuery
+from standfast.model.query import Filter, Hole, Question, Range
+from standfast.model.sql import parse
+from standfast.model.stream import Input
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What a group of standing queries asks; `holes` in order of first use."""
+
+    name: str
+    sql: str
+    question: Question
+    holes: tuple[Hole, ...]
+
+    @staticmethod
+    def parse(name: str, sql: str, inputs: Mapping[str, Input]) -> Template:
+        """Read a template; what cannot be answered is refused with the template's name."""
+        try:
+            question = parse(sql, inputs)
+        except UnsupportedQuery as error:
+            raise UnsupportedQuery(f"template {name!r}: {error.message}", hint=error.hint) from None
+        return Template(name, sql, question, holes_of(question))
+
+
+def hole_ranges(question: Question) -> tuple[Range, ...]:
+    """The ranges that standing queries fill in: one per attribute of their boxes."""
+    return question.ranges if isinstance(question, Filter) else (question.band,)
+
+
+def holes_of(question: Question) -> tuple[Hole, ...]:
+    """Every hole once, in the order of first use."""
+    holes = (hole for r in hole_ranges(question) for hole in r.holes)
+    return tuple(dict.fromkeys(holes))
