@@ -70,6 +70,12 @@ def read_parameters(template: Template, params: object) -> Parameters:
     return Parameters(None if ids is None else _ids(ids, where), columns, frame.n_rows)
 
 
+def read_ids(template: Template, ids: object) -> Keys:
+    """Ids of queries, each at most once: one integer, a list, an array or a column of them."""
+    where = f"template {template.name!r}"
+    return _ids(read_frame({"id": ids}, BadParameters, where).columns["id"], where)
+
+
 def _check_names(template: Template, frame: Frame, where: str) -> None:
     holes = [hole.name for hole in template.holes]
     for name in frame.columns:
@@ -87,6 +93,8 @@ def _check_names(template: Template, frame: Frame, where: str) -> None:
 
 
 def _ids(column: Raw, where: str) -> Keys:
+    if not isinstance(column, list) and not len(column):
+        return np.empty(0, np.int64)
     if isinstance(column, list) or not pa.types.is_integer(column.type):
         raise BadParameters(f"{where}: parameter 'id' takes integers, got {_type_of(column)}")
     _refuse_null("id", column, where)
