@@ -71,45 +71,52 @@ class GroupOrders:
         self._numbers = np.empty(0, np.int32)  # the group at each place of _groups
         self._added: list[Int64s] = []
         self._removed: list[Int64s] = []
-        self._is_removed: Flags = np.empty(0, np.uint8)
         self._left: list[Int32s] = []  # groups that lost somebody
-        self._rebuild = False
+        self._is_removed: Flags = np.empty(0, np.uint8)
+        self._n_noted = 0
+        self._rebuild = True  # nothing is noted until somebody looks for the first time
 
     def add(self, slots: Int64s) -> None:
         """Note that these slots joined a group."""
+        if self._rebuild:
+            return
+        self._added.append(slots)
         known = slots[slots < self._is_removed.size]
         # Gone and back before anybody looked: rare, so the orders are simply made anew.
-        self._rebuild |= bool(self._is_removed[known].any())
-        self._added.append(slots)
+        if self._is_removed[known].any():
+            self.forget()
+        self._limit(slots.size)
 
     def remove(self, slots: Int64s, groups: Int32s) -> None:
         """Note that these slots left the groups with these numbers."""
+        if self._rebuild:
+            return
         need = int(slots.max()) + 1 if slots.size else 0
         self._is_removed = stretched(self._is_removed, need, 0)
         self._is_removed[slots] = 1
         self._removed.append(slots)
         self._left.append(groups)
+        self._limit(slots.size)
 
     def forget(self) -> None:
         """Note that all groups changed."""
         self._rebuild = True
+        self._drop_notes()
 
     def is_fresh(self) -> bool:
         """Whether nothing has changed since the last refresh."""
-        return not (self._added or self._removed or self._rebuild)
+        return not (self._n_noted or self._rebuild)
 
     def refresh(self, intervals: Intervals, numbers: Int32s, points: Int64s) -> Groups:
         """Orders of all groups; `numbers` are the nonempty groups by ascending point."""
         if self._rebuild:
             groups = build(intervals, numbers, points)
-        elif self._added or self._removed:
+        elif self._n_noted:
             groups = self._merged(intervals, numbers, points)
         else:
             return self._groups
-        for slots in self._removed:
-            self._is_removed[slots] = 0
-        self._added, self._removed, self._left, self._rebuild = [], [], [], False
-        self._groups, self._numbers = groups, numbers.copy()
+        self._drop_notes()
+        self._groups, self._numbers, self._rebuild = groups, numbers.copy(), False
         return groups
 
     def memory_bytes(self) -> int:
@@ -117,6 +124,17 @@ class GroupOrders:
         notes = sum(part.nbytes for part in (*self._added, *self._removed, *self._left))
         held = sum(part.nbytes for part in self._groups)
         return held + notes + self._is_removed.nbytes + self._numbers.nbytes
+
+    def _limit(self, n_changes: int) -> None:
+        """Make anew what has changed more often than it has entries; notes stay bounded."""
+        self._n_noted += n_changes
+        if self._n_noted > self._groups.low_slots.size + 1024:
+            self.forget()
+
+    def _drop_notes(self) -> None:
+        for slots in self._removed:
+            self._is_removed[slots] = 0
+        self._added, self._removed, self._left, self._n_noted = [], [], [], 0
 
     def _merged(self, intervals: Intervals, numbers: Int32s, points: Int64s) -> Groups:
         added = np.concatenate([np.empty(0, np.int64), *self._added])

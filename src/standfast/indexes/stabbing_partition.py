@@ -138,11 +138,12 @@ class StabbingPartition:
         self._sweep()
         return self._windows.groups.copy(), self._sizes[self._windows.groups]
 
-    def members(self, groups: Int32s) -> Int64s:
-        """The slots of these groups, ascending."""
+    def members(self, groups: Int32s) -> tuple[Int64s, Int32s]:
+        """The slots of these groups, ascending, and which group each is in."""
         wanted = np.zeros(self._sizes.size + 1, np.bool_)  # the last entry is for group -1
         wanted[groups] = True
-        return np.flatnonzero(wanted[self._intervals.group_of])
+        slots = np.flatnonzero(wanted[self._intervals.group_of])
+        return slots, self._intervals.group_of[slots]
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -313,6 +314,7 @@ def _leave(slots: Int64s, group_of: Int32s, sizes: Int64s, is_witness: Flags) ->
         group_of[slot] = -1
         sizes[group] -= 1
         n_emptied += sizes[group] == 0
-        n_lost += is_witness[slot]
-        is_witness[slot] = 0
+        if is_witness[slot]:
+            is_witness[slot] = 0
+            n_lost += 1
     return n_emptied, n_lost
