@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from standfast import workloads
@@ -160,7 +159,7 @@ def test_trades_stand_in_order_of_arrival_and_not_of_time():
     assert np.all(np.diff(arrival) >= 0)
     late = time < np.maximum.accumulate(time)
     assert late.sum() == 19_643
-    assert pc.min(pc.subtract(trades["time"], trades["arrival"])).as_py().total_seconds() > 1
+    assert (time - arrival).min() > 1_000_000  # the recorder's clock is more than a second behind
 
 
 def test_the_trades_are_the_file_that_its_readme_describes():
