@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from standfast.indexes.interval_index import IntervalIndex
 
 from standfast._numba import kernel
 from standfast.arrays import Hits, Int64s, Matches
+from standfast.indexes.interval_index import IntervalIndex
 from standfast.indexes.keys import differences
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.model.query import BandJoin

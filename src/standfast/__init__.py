@@ -1,0 +1,24 @@
+"""Standfast keeps millions of standing queries answered over streams of data."""
+
+from standfast.engine.answer import Answer, Spans
+from standfast.engine.engine import Engine
+from standfast.engine.group import Group
+from standfast.errors import (
+    BadInput,
+    BadParameters,
+    BadSnapshot,
+    StandfastError,
+    UnsupportedQuery,
+)
+
+__all__ = [
+    "Answer",
+    "BadInput",
+    "BadParameters",
+    "BadSnapshot",
+    "Engine",
+    "Group",
+    "Spans",
+    "StandfastError",
+    "UnsupportedQuery",
+]

@@ -1,0 +1,150 @@
+"""The answer of one template to one batch: compact inside, enumerated when asked.
+
+An answer is a few `Part`s, each the hits of some rows on some queries with a sign: +1 for rows
+that came, -1 for rows that went. Nothing in it changes when queries or rows change later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from standfast.arrays import Hits, Int64s
+
+
+class Results(Protocol):
+    """Turns pairs of event and slot into result rows."""
+
+    def rows(self, events: Int64s, slots: Int64s) -> tuple[Int64s, list[pa.ChunkedArray]]:
+        """For pairs (event, slot): which pair each result row belongs to, and the columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Hits of some events: event e is the pushed row `rows[e]`; `ids[slot]` names the query."""
+
+    change: Literal[1, -1]
+    rows: Int64s
+    hits: Hits
+    ids: Int64s
+    results: Results
+
+
+class Spans(NamedTuple):
+    """An answer as slices: span i says that row `row[i]` affected `order[start[i]:stop[i]]`.
+
+    Entries of the order that are null were removed before; of span i only entries whose `rank`
+    is at least `floor[i]` count, the others stand in an earlier span of the same row.
+    """
+
+    spans: pa.Table  # row, start, stop, floor, change
+    order: pa.Array  # ids of queries
+    rank: pa.Array
+
+    def ids(self, i: int) -> list[int]:
+        """The queries of span i."""
+        span = self.spans.slice(i, 1).to_pylist()[0]
+        order = self.order[span["start"] : span["stop"]].to_pylist()
+        rank = self.rank[span["start"] : span["stop"]].to_pylist()
+        return [q for q, r in zip(order, rank, strict=True) if q is not None and r >= span["floor"]]
+
+
+class Answer:
+    """What a pushed batch changed for the standing queries of one template."""
+
+    def __init__(
+        self, n_rows: int, parts: Sequence[Part], schema: pa.Schema, *, signed: bool
+    ) -> None:
+        self.n_rows = n_rows
+        self._parts = tuple(parts)
+        self._schema = schema
+        self._signed = signed
+
+    def __repr__(self) -> str:
+        return f"Answer({self.n_rows} rows, {len(self._parts)} parts)"
+
+    def counts(self, by: Literal["row", "query"] = "row") -> pa.Table:
+        """How many queries each pushed row affected, or how many rows affected each query.
+
+        By row every pushed row is listed; by query only those that were affected.
+        """
+        if by == "row":
+            return pa.table({"row": np.arange(self.n_rows), "queries": self._row_counts()})
+        query, rows = np.unique(self.pairs()["query"].to_numpy(), return_counts=True)
+        return pa.table({"query": query, "rows": rows})
+
+    def pairs(self) -> pa.Table:
+        """(row, query): which query is affected by which pushed row, in order of the rows.
+
+        Answers about tables have a third column, `change`: -1 for what went, +1 for what came.
+        """
+        counts = self._row_counts()
+        starts = np.cumsum(counts) - counts
+        query = np.empty(int(counts.sum()), np.int64)
+        change = np.empty(query.size if self._signed else 0, np.int8)
+        for part in self._parts:
+            own, places = part.hits.counts(), starts[part.rows]
+            part.hits.fill(places, part.ids, query)
+            if self._signed:
+                change[expand(places, own)] = part.change
+            starts[part.rows] += own
+        columns = {"row": np.repeat(np.arange(self.n_rows), counts), "query": query}
+        return pa.table(columns | {"change": change} if self._signed else columns)
+
+    def rows(self) -> pa.Table:
+        """The changed result rows: query, the selected columns, change (+1 / -1)."""
+        tables = []
+        for part in self._parts:
+            counts = part.hits.counts()
+            slots = np.empty(int(counts.sum()), np.int64)
+            part.hits.fill(np.cumsum(counts) - counts, np.arange(part.ids.size), slots)
+            events = np.repeat(np.arange(part.hits.n_events), counts)
+            pair, columns = part.results.rows(events, slots)
+            change = pa.array(np.full(pair.size, part.change, np.int8))
+            query = pa.array(part.ids[slots[pair]])
+            tables.append(pa.Table.from_arrays([query, *columns, change], schema=self._schema))
+        return pa.concat_tables(tables) if tables else self._schema.empty_table()
+
+    def spans(self) -> Spans:
+        """The same answer in compact form, before anything is enumerated."""
+        row, start, stop, floor, change = [], [], [], [], []
+        order, rank, base = [], [], 0
+        for part in self._parts:
+            spans = part.hits.spans()
+            row.append(part.rows[spans.events])
+            start.append(spans.starts + base)
+            stop.append(spans.stops + base)
+            floor.append(spans.floors)
+            change.append(np.full(spans.events.size, part.change, np.int8))
+            gone = spans.order < 0
+            order.append(pa.array(part.ids[np.where(gone, 0, spans.order)], mask=gone))
+            rank.append(spans.ranks)
+            base += spans.order.size
+        columns = [_flat(c, np.int64) for c in (row, start, stop, floor)] + [_flat(change, np.int8)]
+        return Spans(
+            pa.table(columns, names=["row", "start", "stop", "floor", "change"]),
+            pa.concat_arrays(order) if order else pa.array([], pa.int64()),
+            pa.array(_flat(rank, np.int32)),
+        )
+
+    def _row_counts(self) -> Int64s:
+        counts = np.zeros(self.n_rows, np.int64)
+        for part in self._parts:
+            counts[part.rows] += part.hits.counts()
+        return counts
+
+
+def _flat(arrays: list[np.ndarray], dtype: type) -> np.ndarray:
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype)
+
+
+def expand(starts: Int64s, counts: Int64s) -> Int64s:
+    """starts[0], starts[0] + 1, ... counts[0] of them, then the same for the next."""
+    ends = np.cumsum(counts)
+    places: Int64s = np.arange(ends[-1] if ends.size else 0)
+    places += np.repeat(starts - (ends - counts), counts)
+    return places

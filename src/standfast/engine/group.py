@@ -1,0 +1,149 @@
+"""A group: all standing queries of one template, with the strategy that answers them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from standfast.arrays import Int64s
+from standfast.engine.answer import Part
+from standfast.engine.door import Batch
+from standfast.engine.questions import Strings, reader_of, result_schema
+from standfast.engine.registry import Registry
+from standfast.engine.store import Store
+from standfast.model.parameters import key_ranges, read_ids, read_parameters
+from standfast.model.template import Template, hole_ranges
+from standfast.operators.catalog import choose, question_name
+
+
+class Group:
+    """The standing queries of one template. Made by `Engine.register`."""
+
+    def __init__(self, template: Template, strategy: str, stores: Mapping[str, Store]) -> None:
+        self.template = template
+        self.strings = Strings()
+        self.registry = Registry(len(hole_ranges(template.question)))
+        self.way = choose(template.question, strategy)
+        self.wanted = strategy
+        self.reader = reader_of(template.question, self.strings, stores)
+        self.reader.use(self.way)
+        self.inputs = self.reader.inputs
+        self.schema = result_schema(template.question, stores)
+        # Results of tables can go as well as come.
+        self.signed = any(stores[name].input.kind == "table" for name in self.inputs)
+        self._events = self._unmatched = 0
+        self._seconds = 0.0
+
+    def __len__(self) -> int:
+        return len(self.registry)
+
+    def __repr__(self) -> str:
+        return f"Group({self.name!r}, {len(self):,} queries, {self.way})"
+
+    @property
+    def name(self) -> str:
+        return self.template.name
+
+    def add(self, params: Any) -> pa.Array:
+        """Register standing queries, one per row of `params`; returns their ids.
+
+        `params` has a column for every hole and may have a column `id`. On any mistake a
+        `BadParameters` is raised and nothing of the call is applied.
+        """
+        parameters = read_parameters(self.template, params)
+        lows, highs = key_ranges(self.template.question, parameters, self.strings.intern)
+        return pa.array(self.enter(parameters.ids, lows, highs))
+
+    def enter(self, ids: Int64s | None, lows: Int64s, highs: Int64s) -> Int64s:
+        """Register queries given by key ranges; returns their ids."""
+        slots = self.registry.add(ids, lows, highs)
+        self._index(slots)
+        return self.registry.ids[slots]
+
+    def remove(self, ids: Any) -> None:
+        """Forget standing queries by id. An unknown or repeated id refuses the whole call."""
+        slots = self.registry.remove(read_ids(self.template, ids))
+        self.reader.strategy.remove(slots[self._holds_something(slots)])
+        if self.registry.sparse():
+            self.registry.renumber()
+            self.switch(self.wanted)
+
+    def switch(self, strategy: str) -> None:
+        """Index all living queries anew by this strategy; answers stay the same."""
+        self.way = choose(self.template.question, strategy)
+        self.wanted = strategy
+        self.reader.use(self.way)
+        self._index(self.registry.living())
+
+    def side_of(self, name: str, *, stored: bool) -> int | None:
+        """The side that rows of this input arrive on, before or after they are stored."""
+        sides = [i for i, side in enumerate(self.inputs) if side == name]
+        return sides[stored] if stored < len(sides) else None
+
+    def process(self, batch: Batch, side: int, change: Literal[1, -1]) -> Part:
+        """What rows that came (or went, if `change` is -1) on one side do to the queries."""
+        begin = time.perf_counter()
+        found = self.reader.process(batch.rows, side, self.registry)
+        self._seconds += time.perf_counter() - begin
+        self._events += batch.rows.num_rows
+        self._unmatched += batch.rows.num_rows - found.rows.size
+        places = batch.places[found.rows]
+        return Part(change, places, found.hits, self.registry.ids, found.results)
+
+    def explain(self) -> str:
+        """The question, the way it is answered and why, its inside, its cost so far."""
+        spec, question = self.reader.strategy.spec, question_name(self.template.question)
+        why = "chosen as the best known way" if self.wanted == "auto" else "as asked"
+        lines = {
+            "template": f"{self.name}: {question} over {', '.join(dict.fromkeys(self.inputs))}",
+            "holes": ", ".join(f":{hole.name} {hole.kind}" for hole in self.template.holes),
+            "queries": f"{len(self):,}",
+            "strategy": f"{self.way} ({spec.paper}), {why}",
+            "promise": f"{spec.promise}; {spec.time}; {spec.space} space",
+            "inside": ", ".join(
+                f"{value:,} {what}" if isinstance(value, int) else f"{what} {value:.3g}"
+                for what, value in self.reader.strategy.describe().items()
+            ),
+            "memory": f"{self.memory_bytes() / 1e6:,.1f} MB beyond the parameters",
+            "measured": f"{self._events:,} events, {self._cost_us():,.2f} us each",
+        }
+        return "\n".join(f"{what:>9}  {text}" for what, text in lines.items() if text)
+
+    def metrics(self) -> dict[str, int | float | str]:
+        """Counts so far; `unmatched` rows had a null, a NaN or a literal condition against them."""
+        return {
+            "queries": len(self),
+            "strategy": self.way,
+            "events": self._events,
+            "unmatched": self._unmatched,
+            "seconds": self._seconds,
+            "memory_bytes": self.memory_bytes(),
+        }
+
+    def memory_bytes(self) -> int:
+        """Bytes held beyond the parameters of the queries."""
+        return self.registry.memory_bytes() + self.reader.strategy.memory_bytes()
+
+    def check(self) -> None:
+        """Assert the invariants of registry and strategy; for tests."""
+        self.registry.check()
+        self.reader.strategy.check()
+
+    def _index(self, slots: Int64s) -> None:
+        slots = slots[self._holds_something(slots)]
+        if slots.size:
+            lows, highs = self.registry.lows[:, slots], self.registry.highs[:, slots]
+            self.reader.strategy.add(slots, lows, highs)
+
+    def _holds_something(self, slots: Int64s) -> npt.NDArray[np.bool_]:
+        lows, highs = self.registry.lows[:, slots], self.registry.highs[:, slots]
+        holds: npt.NDArray[np.bool_] = np.all(lows <= highs, axis=0)
+        return holds
+
+    def _cost_us(self) -> float:
+        return 1e6 * self._seconds / max(1, self._events)

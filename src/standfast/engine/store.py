@@ -1,0 +1,204 @@
+"""The rows of one input: kept as Arrow segments by row id, in order of any column asked for.
+
+    segments   | ids 0..81919 | ids 81920..91000 | ids 91001..91200 |     largest first
+    orders     price -> sorted runs of (key, row id)                      one for each join column
+    keys       table key -> row id                                        tables only
+
+A stream keeps rows only from the moment a join reads it; a table always keeps them.
+
+Invariant  row ids ascend over all segments; each order holds the living rows whose value has a
+           key (neither null nor NaN); `keys` leads to exactly the living rows of a table.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from standfast.arrays import Int64s
+from standfast.engine.door import Batch, Door
+from standfast.indexes.sorted_runs import RATIO, SortedRuns
+from standfast.model.parameters import column_keys
+from standfast.model.rows import ARROW_TYPES
+from standfast.model.stream import Input
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Segment(NamedTuple):
+    """Consecutive rows that were stored together."""
+
+    ids: Int64s
+    rows: pa.Table
+    alive: Mask
+
+
+class Rows(NamedTuple):
+    """Rows as they were stored at one moment; later changes of the store do not reach them."""
+
+    schema: pa.Schema
+    segments: tuple[Segment, ...]
+
+    def take(self, ids: Int64s) -> pa.Table:
+        """The rows with these ids, in this order."""
+        if not self.segments:
+            return self.schema.empty_table()
+        all_ids = np.concatenate([segment.ids for segment in self.segments])
+        rows = pa.concat_tables([segment.rows for segment in self.segments])
+        return rows.take(pa.array(np.searchsorted(all_ids, ids)))
+
+
+class Store:
+    """Rows of one input, by id, by key and in order of the join columns."""
+
+    def __init__(self, source: Input) -> None:
+        self.input = source
+        self.schema = pa.schema([(n, ARROW_TYPES[kind]) for n, kind in source.columns.items()])
+        self.keeps = source.kind == "table"
+        self.next_id = 0
+        self._segments: list[Segment] = []
+        self._orders: dict[str, SortedRuns] = {}
+        self._keys: dict[Any, int] = {}
+
+    def __len__(self) -> int:
+        return sum(int(np.count_nonzero(segment.alive)) for segment in self._segments)
+
+    def published(self) -> Rows:
+        """The rows of this moment, for answers that are written out later."""
+        return Rows(self.schema, tuple(self._segments))
+
+    def order(self, column: str) -> SortedRuns:
+        """The living rows in order of `column`, kept up to date from now on."""
+        self.keeps = True
+        if column not in self._orders:
+            self._orders[column] = SortedRuns()
+            for segment in self._segments:
+                self._insert(column, segment.ids[segment.alive], segment.rows.filter(segment.alive))
+        return self._orders[column]
+
+    def append(self, rows: pa.Table) -> None:
+        """Store rows of a stream, or rows of a table whose keys are free."""
+        ids = np.arange(self.next_id, self.next_id + rows.num_rows)
+        self.next_id += rows.num_rows
+        if not self.keeps or not rows.num_rows:
+            return
+        for column in self._orders:
+            self._insert(column, ids, rows)
+        self._segments.append(Segment(ids, rows, np.ones(ids.size, np.bool_)))
+        while len(self._segments) > 1 and (
+            self._segments[-2].ids.size < RATIO * self._segments[-1].ids.size
+        ):
+            self._segments[-2:] = [_joined(self._segments[-2:])]
+        if self.input.key:
+            self._keys.update(zip(key_values(self.input, rows), ids.tolist(), strict=True))
+
+    def find(self, keys: list[Any]) -> Int64s:
+        """Row id of each key of a table, or -1."""
+        return np.array([self._keys.get(key, -1) for key in keys], np.int64)
+
+    def replaced_by(self, batch: Batch) -> tuple[Batch, Int64s, Batch]:
+        """What a batch replaces in this table: old rows, their ids, and the rows to store.
+
+        Of several rows with one key the last counts; a row equal to the stored one changes nothing.
+        """
+        keys = key_values(self.input, batch.rows)
+        last = np.array(sorted({key: i for i, key in enumerate(keys)}.values()), np.int64)
+        found = self.find([keys[i] for i in last])
+        present = found >= 0
+        old = self.published().take(found[present])
+        same = np.zeros(last.size, np.bool_)
+        same[present] = _equal_rows(old, batch.rows.take(pa.array(last[present])))
+        changed, gone = last[~same], present & ~same
+        return (
+            Batch(old.filter(pa.array(~same[present])), batch.places[last[gone]], batch.n_rows),
+            found[gone],
+            Batch(batch.rows.take(pa.array(changed)), batch.places[changed], batch.n_rows),
+        )
+
+    def named_by(self, batch: Batch, door: Door) -> tuple[Batch, Int64s]:
+        """The living rows that keys name, each once; unknown and repeated keys stay outside."""
+        keys = key_values(self.input, batch.rows)
+        places = {key: i for i, key in reversed(list(enumerate(keys)))}
+        first = np.array(sorted(places.values()), np.int64)
+        found = self.find([keys[i] for i in first])
+        unknown = np.setdiff1d(np.arange(len(keys)), first[found >= 0])
+        if unknown.size:
+            texts = [str(keys[i]) for i in unknown]
+            door.reject(batch.places[unknown], "unknown key", self.input.key[0], texts)
+        known = found >= 0
+        old = self.published().take(found[known])
+        return Batch(old, batch.places[first[known]], batch.n_rows), found[known]
+
+    def delete(self, ids: Int64s) -> None:
+        """Forget these living rows of a table."""
+        rows = self.published().take(ids)
+        for column, order in self._orders.items():
+            keys, valid = column_keys(rows[column].combine_chunks(), self.input.columns[column])
+            order.delete(keys[valid], ids[valid])
+        for key in key_values(self.input, rows):
+            del self._keys[key]
+        for i, segment in enumerate(self._segments):
+            gone = np.isin(segment.ids, ids)
+            if gone.any():
+                self._segments[i] = segment._replace(alive=segment.alive & ~gone)
+        self._segments = [_compact(s) for s in self._segments if s.alive.any()]
+
+    def living(self) -> pa.Table:
+        """All living rows in order of their ids."""
+        tables = [segment.rows.filter(segment.alive) for segment in self._segments]
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    def memory_bytes(self) -> int:
+        rows = sum(s.rows.nbytes + s.ids.nbytes + s.alive.nbytes for s in self._segments)
+        return int(rows + sum(order.memory_bytes() for order in self._orders.values()))
+
+    def check(self) -> None:
+        ids = [segment.ids for segment in self._segments]
+        flat = np.concatenate(ids) if ids else np.empty(0, np.int64)
+        assert np.all(flat[:-1] < flat[1:]), "row ids do not ascend over the segments"
+        living = self.living()
+        for column, order in self._orders.items():
+            order.check()
+            keys, valid = column_keys(living[column].combine_chunks(), self.input.columns[column])
+            assert np.array_equal(np.sort(keys[valid]), order.keys()), f"order of {column} differs"
+        if self.input.key:
+            found = self.find(key_values(self.input, living))
+            alive = [s.ids[s.alive] for s in self._segments]
+            assert len(self._keys) == found.size, "keys and living rows differ in number"
+            assert not alive or np.array_equal(found, np.concatenate(alive)), "a key leads astray"
+
+    def _insert(self, column: str, ids: Int64s, rows: pa.Table) -> None:
+        keys, valid = column_keys(rows[column].combine_chunks(), self.input.columns[column])
+        self._orders[column].insert(keys[valid], ids[valid])
+
+
+def key_values(source: Input, rows: pa.Table) -> list[Any]:
+    """The key of each row as a hashable value."""
+    columns = [rows[name].to_pylist() for name in source.key]
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def _equal_rows(one: pa.Table, other: pa.Table) -> Mask:
+    """Which rows are equal in every column; null equals null."""
+    equal = np.ones(one.num_rows, np.bool_)
+    for a, b in zip(one.columns, other.columns, strict=True):
+        both_null = pc.and_(a.is_null(), b.is_null())
+        same = pc.or_(pc.fill_null(pc.equal(a, b), False), both_null)
+        equal &= same.to_numpy(zero_copy_only=False)
+    return equal
+
+
+def _joined(segments: list[Segment]) -> Segment:
+    return Segment(
+        np.concatenate([s.ids[s.alive] for s in segments]),
+        pa.concat_tables([s.rows.filter(s.alive) for s in segments]).combine_chunks(),
+        np.ones(sum(int(np.count_nonzero(s.alive)) for s in segments), np.bool_),
+    )
+
+
+def _compact(segment: Segment) -> Segment:
+    return _joined([segment]) if 2 * np.count_nonzero(segment.alive) < segment.ids.size else segment

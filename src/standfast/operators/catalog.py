@@ -1,0 +1,79 @@
+"""Every way to answer every question: the one table that engine, laws, figures and docs read."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from standfast.errors import UnsupportedQuery
+from standfast.model.query import Filter, Question
+from standfast.operators.band_join.groups import ByGroups
+from standfast.operators.band_join.hotspot import Hotspot
+from standfast.operators.band_join.merge import Merge
+from standfast.operators.band_join.naive import Naive as NaiveBand
+from standfast.operators.band_join.per_query import PerQuery
+from standfast.operators.band_join.per_tuple import PerTuple
+from standfast.operators.base import BandStrategy, FilterStrategy
+from standfast.operators.filter.interval_tree import IntervalTree
+from standfast.operators.filter.naive import Naive as NaiveFilter
+
+QuestionName = Literal["filter", "band_join"]
+
+FILTERS: dict[str, type[FilterStrategy]] = {
+    "naive": NaiveFilter,
+    "interval_tree": IntervalTree,
+}
+
+BAND_JOINS: dict[str, type[BandStrategy]] = {
+    "naive": NaiveBand,
+    "per_query": PerQuery,
+    "per_tuple": PerTuple,
+    "merge": Merge,
+    "groups": ByGroups,
+    "hotspot": Hotspot,
+}
+
+CATALOG: dict[QuestionName, dict[str, type[FilterStrategy]] | dict[str, type[BandStrategy]]] = {
+    "filter": FILTERS,
+    "band_join": BAND_JOINS,
+}
+
+
+def question_name(question: Question) -> QuestionName:
+    """What the catalogue calls this question."""
+    return "filter" if isinstance(question, Filter) else "band_join"
+
+
+def choose(question: Question, wanted: str) -> str:
+    """The way for this question: the wanted one, or the best known one for "auto"."""
+    ways = CATALOG[question_name(question)]
+    if wanted == "auto":
+        return _best(question)
+    if wanted not in ways:
+        raise UnsupportedQuery(
+            f"strategy {wanted!r} does not answer {question_name(question)}",
+            hint=f"one of auto, {', '.join(ways)}",
+        )
+    most = ways[wanted].spec.max_attributes
+    if isinstance(question, Filter) and len(question.ranges) > most:
+        raise UnsupportedQuery(
+            f"strategy {wanted!r} takes up to {most} attributes, "
+            f"the template has {len(question.ranges)}",
+            hint='pass strategy="auto"',
+        )
+    return wanted
+
+
+def build_filter(question: Filter, way: str) -> FilterStrategy:
+    """An empty strategy of this way."""
+    return FILTERS[way](len(question.ranges))
+
+
+def build_band(way: str, *, is_float: bool) -> BandStrategy:
+    """An empty strategy of this way."""
+    return BAND_JOINS[way](is_float=is_float)
+
+
+def _best(question: Question) -> str:
+    if isinstance(question, Filter):
+        return "interval_tree" if len(question.ranges) == 1 else "boxes"
+    return "groups"
