@@ -14,18 +14,9 @@ from benchmarks.figure import Reading
 from benchmarks.peers import BandPeer, Int64s
 from standfast.arrays import Hits, SpanList
 from standfast.indexes.sorted_runs import SortedRuns
-from standfast.operators.band_join.groups import ByGroups
-from standfast.operators.band_join.merge import Merge
-from standfast.operators.band_join.per_query import PerQuery
-from standfast.operators.band_join.per_tuple import PerTuple
 from standfast.operators.base import BandStrategy
+from standfast.operators.catalog import BAND_JOINS
 
-WAYS: dict[str, Callable[[], BandStrategy]] = {
-    "groups": lambda: ByGroups(is_float=False),
-    "merge": lambda: Merge(is_float=False),
-    "per_tuple": lambda: PerTuple(is_float=False),
-    "per_query": lambda: PerQuery(is_float=False),
-}
 Series = Callable[["BandCase"], Iterator[Reading]]
 
 
@@ -55,7 +46,7 @@ class BandCase:
 
     def strategy(self, way: str) -> BandStrategy:
         """The strategy with all queries in it."""
-        strategy = WAYS[way]()
+        strategy = BAND_JOINS[way](is_float=False)
         strategy.add(np.arange(self.n_queries), self.lows[None, :], self.highs[None, :])
         return strategy
 

@@ -99,7 +99,9 @@ class Figure:
 
     `sweep` has the points of a smoke run (seconds, in the test suite) and of a full one. `prepare`
     makes the data of a point; each series takes it and returns readings, or nothing where it is
-    not measured (a way that would take minutes at that point).
+    not measured (a way that would take minutes at that point). Where a ratio decides, the series
+    take turns for several `rounds`, so that a noisy neighbour disturbs all of them alike, and the
+    `better` value of each is kept.
     """
 
     name: str
@@ -114,27 +116,31 @@ class Figure:
     log_x: bool = False
     log_y: bool = False
     notes: str = ""
+    rounds: int = 1
+    better: Callable[[float, float], float] = max
     dashed: frozenset[str] = field(default_factory=frozenset)
 
     def n_steps(self, size: Size) -> int:
-        return len(self.sweep[size]) * len(self.series)
+        return len(self.sweep[size]) * len(self.series) * self.rounds
 
     def run(self, size: Size, on_step: Callable[[str], None] = lambda text: None) -> Table:
         """Measure every series at every point; refuse to return unequal answers."""
         use_budget(size)
-        rows: list[Row] = []
+        best: dict[tuple[str, str, float], float] = {}
         for point in self.sweep[size]:
             case = self.prepare(point, size)
             answers: dict[float, Answer] = {}
-            for name, measure in self.series.items():
+            for name, measure in list(self.series.items()) * self.rounds:
                 for reading in measure(case):
                     x = float(point if reading.x is None else reading.x)
                     if reading.answer is not None:
                         answer = Answer(name, reading.answer)
                         self._compare(x, answers.setdefault(x, answer), answer)
-                    rows.append(Row(reading.panel, name, x, float(reading.value)))
+                    key = (reading.panel, name, x)
+                    best[key] = self.better(best.get(key, reading.value), reading.value)
                 on_step(f"{self.name} {point:g} {name}")
-        return Table(self.name, size, machine_line(), tuple(rows))
+        rows = tuple(Row(*key, float(value)) for key, value in best.items())
+        return Table(self.name, size, machine_line(), rows)
 
     def _compare(self, x: float, first: Answer, other: Answer) -> None:
         if not np.array_equal(first.entries, other.entries):

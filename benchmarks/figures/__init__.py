@@ -10,6 +10,8 @@ NAMES = (
     "hotspot_fig2",
     "hotspot_fig10i",
     "hotspot_fig10ii",
+    "hotspot_fig11",
+    "hotspot_tracking",
     "bar_band_join",
     "bar_band_scaling",
 )

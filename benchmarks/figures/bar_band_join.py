@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from benchmarks.band_case import BandCase, affected, pairs, peer
-from benchmarks.data import table_one_case
+from benchmarks.data import band_case
 from benchmarks.figure import Figure, Size, Table, Verdict
 from benchmarks.peers.duckdb_asof import DuckdbAsof
 from benchmarks.peers.numpy_searchsorted import OneSearch, TwoSearches
 from benchmarks.peers.polars_joins import PolarsAsof
+from standfast.workloads import bands_in_groups
 
-LENGTH = (195.0, 20.0)  # about 70 groups at 100,000 queries
+N_GROUPS = 70
 YARDSTICK = "numpy, two searches"
 PEERS = (YARDSTICK, "numpy, one search", "duckdb asof", "polars join_asof")
 
 
 def prepare(n_queries: float, size: Size) -> BandCase:
     n_rows, n_events = (100_000, 20_000) if size == "full" else (2_000, 1_000)
-    return table_one_case(int(n_queries), n_rows, n_events, LENGTH, seed=103)
+    bands = bands_in_groups(int(n_queries), N_GROUPS, seed=104)
+    return band_case(bands, n_rows, n_events, seed=105)
 
 
 def holds(table: Table) -> Verdict:
@@ -53,4 +55,5 @@ FIGURE = Figure(
     },
     holds=holds,
     log_y=True,
+    rounds=3,
 )

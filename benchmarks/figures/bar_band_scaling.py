@@ -8,9 +8,10 @@ import numpy as np
 
 from benchmarks.band_case import BandCase, Series, checked, in_order, peer
 from benchmarks.clock import seconds
-from benchmarks.data import clustered_case
+from benchmarks.data import band_case
 from benchmarks.figure import Figure, Reading, Size, Table, Verdict
 from benchmarks.peers.numpy_searchsorted import OneSearch
+from standfast.workloads import clustered_bands
 
 N_GROUPS = 70
 ROUNDS = 12
@@ -22,7 +23,10 @@ COUNTS: dict[Size, tuple[int, ...]] = {
 
 def prepare(n_rows: float, size: Size) -> list[BandCase]:
     n_events = 20_000 if size == "full" else 1_000
-    return [clustered_case(n, N_GROUPS, int(n_rows), n_events, seed=104) for n in COUNTS[size]]
+    return [
+        band_case(clustered_bands(n, N_GROUPS, seed=106), int(n_rows), n_events, seed=107)
+        for n in COUNTS[size]
+    ]
 
 
 def spans(cases: list[BandCase]) -> Iterator[Reading]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from benchmarks.band_case import BandCase, affected, one_by_one, peer
-from benchmarks.data import table_one_case
+from benchmarks.data import band_case
 from benchmarks.figure import Figure, Size, Table, Verdict
 from benchmarks.peers.duckdb_asof import DuckdbAsof
 from benchmarks.peers.numpy_searchsorted import OneSearch, TwoSearches
 from benchmarks.peers.polars_joins import PolarsAsof, PolarsJoinWhere
+from standfast.workloads import table_one_bands
 
 # These lengths give 9 groups at 50 queries and about 60 at 500,000, as in the paper.
 LENGTH = (1000.0, 235.0)
@@ -16,7 +17,8 @@ SLOWER = ("merge", "per_tuple", "per_query")
 
 def prepare(n_queries: float, size: Size) -> BandCase:
     n_rows, n_events = (100_000, 20_000) if size == "full" else (2_000, 1_000)
-    return table_one_case(int(n_queries), n_rows, n_events, LENGTH, seed=101)
+    bands = table_one_bands(int(n_queries), *LENGTH, seed=100)
+    return band_case(bands, n_rows, n_events, seed=101)
 
 
 def holds(table: Table) -> Verdict:

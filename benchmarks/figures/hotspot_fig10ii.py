@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from benchmarks.band_case import BandCase, affected, peer
-from benchmarks.data import clustered_case
+from benchmarks.data import band_case
 from benchmarks.figure import Figure, Size, Table, Verdict
 from benchmarks.peers.numpy_searchsorted import OneSearch, TwoSearches
 from benchmarks.peers.polars_joins import PolarsAsof
+from standfast.workloads import clustered_bands
 
 SLOWER = ("merge", "per_tuple")
 # The answer as spans is two numbers per event and group: fewer events at once for more groups.
@@ -16,7 +17,8 @@ SPANS_AT_ONCE = 4_000_000
 def prepare(n_groups: float, size: Size) -> BandCase:
     n_queries, n_rows, n_events = (100_000, 100_000, 20_000) if size == "full" else (4_000,) * 3
     n_events = min(n_events, SPANS_AT_ONCE // int(n_groups))
-    return clustered_case(n_queries, int(n_groups), n_rows, n_events, seed=102)
+    bands = clustered_bands(n_queries, int(n_groups), seed=102)
+    return band_case(bands, n_rows, n_events, seed=103)
 
 
 def holds(table: Table) -> Verdict:

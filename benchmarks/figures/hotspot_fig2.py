@@ -3,56 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.data import clustered_bands
+from benchmarks.data import SCALE
 from benchmarks.figure import Figure, Reading, Size, Table, Verdict
 from benchmarks.peers import Int64s
-from standfast.indexes.stabbing_partition import StabbingPartition
+from standfast.indexes.stabbing_partition import StabbingPartition, canonical
+from standfast.workloads import clustered_bands
 
 N_GROUPS = 5000
 BETAS = (1.0, 1.1, 1.2)
 TOPS = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2000, 3000, 4000, 5000)
 
 
-class Interest(NamedTuple):
-    """How many queries each item drew, and what the dynamic partition makes of their ranges."""
-
-    drawn: dict[float, Int64s]
-    grouped: dict[float, Int64s]
+Sizes = dict[float, Int64s]
 
 
-def prepare(n_queries: float, size: Size) -> Interest:
-    ranks = np.arange(1, N_GROUPS + 1)
-    drawn, grouped = {}, {}
+def prepare(n_queries: float, size: Size) -> Sizes:
+    """Queries drawn with Zipf's law, grouped by the dynamic partition: the groups' sizes."""
+    sizes = {}
     for beta in BETAS:
-        rng = np.random.default_rng(2)
-        lows, highs, cells = clustered_bands(int(n_queries), N_GROUPS, rng, ranks**-beta)
-        drawn[beta] = np.bincount(cells, minlength=N_GROUPS)
+        bands = clustered_bands(int(n_queries), N_GROUPS, seed=2, beta=beta).whole(SCALE)
         partition = StabbingPartition(1.0)
-        partition.add(np.arange(lows.size), lows, highs)
-        grouped[beta] = np.diff(partition.groups().offsets)
-    return Interest(drawn, grouped)
+        partition.add(np.arange(len(bands)), bands.lows, bands.highs)
+        sizes[beta] = np.sort(np.diff(partition.groups().offsets))[::-1]
+        greedy = np.sort(np.bincount(canonical(bands.lows, bands.highs)[0]))[::-1]
+        assert np.array_equal(sizes[beta], greedy), "the partition is not the smallest one"
+    return sizes
 
 
-def coverage(beta: float) -> Callable[[Interest], Iterator[Reading]]:
+def coverage(beta: float) -> Callable[[Sizes], Iterator[Reading]]:
     """Share of the queries in the k largest stabbing groups."""
 
-    def measure(interest: Interest) -> Iterator[Reading]:
-        sizes = np.sort(interest.grouped[beta])[::-1]
-        assert np.array_equal(sizes, np.sort(interest.drawn[beta])[::-1]), "a group was lost"
-        shares = 100 * np.cumsum(sizes) / sizes.sum()
+    def measure(sizes: Sizes) -> Iterator[Reading]:
+        shares = 100 * np.cumsum(sizes[beta]) / sizes[beta].sum()
         yield from (Reading(shares[k - 1], x=k) for k in TOPS)
 
     return measure
 
 
-def formula(beta: float) -> Callable[[Interest], Iterator[Reading]]:
+def formula(beta: float) -> Callable[[Sizes], Iterator[Reading]]:
     """The same share if group sizes followed Zipf's law exactly."""
 
-    def measure(interest: Interest) -> Iterator[Reading]:
+    def measure(sizes: Sizes) -> Iterator[Reading]:
         shares = np.cumsum(np.arange(1, N_GROUPS + 1) ** -beta)
         yield from (Reading(100 * shares[k - 1] / shares[-1], x=k) for k in TOPS)
 
