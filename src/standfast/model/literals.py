@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from standfast.errors import UnsupportedQuery
 from standfast.model.query import HoleKind
@@ -38,7 +38,7 @@ def piece(node: exp.Expression | str, limit: int = 80) -> str:
         text = node
     else:
         try:
-            text = node.sql(comments=False)
+            text = node.sql(comments=False, unsupported_level=ErrorLevel.IGNORE)
         except Exception:  # the printer of a foreign tree must never hide our own message
             text = node.key.upper()
     text = " ".join(text.split())
@@ -48,6 +48,13 @@ def piece(node: exp.Expression | str, limit: int = 80) -> str:
 def refuse(why: str, node: exp.Expression | str, *, hint: str) -> UnsupportedQuery:
     """The error for a piece of SQL: what is wrong, the piece, what to do."""
     return UnsupportedQuery(f"{why}: {piece(node)}", hint=hint)
+
+
+def bare(node: exp.Expression) -> exp.Expression:
+    """A node without the parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
 
 
 def is_literal(node: exp.Expression) -> bool:
@@ -88,10 +95,9 @@ _EXAMPLES: dict[HoleKind, str] = {
 def _signed(node: exp.Expression) -> tuple[int, exp.Expression]:
     """Take off parentheses and at most one minus sign."""
     sign = 1
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = bare(node)
     if isinstance(node, exp.Neg):
-        sign, node = -1, node.this
+        sign, node = -1, bare(node.this)
     return sign, node
 
 
@@ -99,7 +105,8 @@ def _number(sign: int, literal: exp.Literal, *, whole_line: bool) -> int | float
     """An int64 or the nearest float64.
 
     On a line of whole numbers (int64, durations) a decimal literal must round to the same whole
-    numbers as its float64, so that comparing with the float64 is comparing with the literal.
+    numbers as its float64, so that comparing with the float64 is comparing with the literal;
+    beyond all int64 and their differences it makes no difference.
     """
     text = str(literal.this)
     try:
@@ -113,7 +120,7 @@ def _number(sign: int, literal: exp.Literal, *, whole_line: bool) -> int | float
     value = float(exact)
     if not math.isfinite(value):
         raise refuse("a number beyond float64", text, hint="leave the condition out")
-    if whole_line:
+    if whole_line and abs(value) < 2.0**65:
         near = Decimal(value)
         if math.floor(near) != math.floor(exact) or math.ceil(near) != math.ceil(exact):
             why = "a number with more digits than float64 holds"
@@ -123,16 +130,16 @@ def _number(sign: int, literal: exp.Literal, *, whole_line: bool) -> int | float
 
 def _moment(cast: exp.Cast) -> int:
     """Microseconds since 1970 UTC of TIMESTAMP 'text'; without an offset the text is UTC."""
-    kind = cast.to.this
-    text = cast.this.this if isinstance(cast.this, exp.Literal) else ""
+    kind, text = cast.to.this, str(cast.this.name)
+    written = f"{kind.value} '{text}'"
     hint = "write TIMESTAMP '2024-01-01 00:00:00', at most six digits after the second"
     kinds = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ)
     if kind not in kinds or not cast.this.is_string or not _MOMENT.fullmatch(text):
-        raise refuse("not a timestamp", cast, hint=hint)
+        raise refuse("not a timestamp", written, hint=hint)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise refuse("not a timestamp", cast, hint=hint) from None
+        raise refuse("not a timestamp", written, hint=hint) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // _MICROSECOND
@@ -142,14 +149,12 @@ def _interval(node: exp.Interval) -> int:
     """Microseconds of INTERVAL 'number' UNIT; months and years have no fixed length."""
     unit = str(node.args["unit"].name).upper() if node.args.get("unit") else ""
     unit_us = _UNIT_US.get(unit.removesuffix("S"))
-    if unit_us is None:
+    text = node.this.name if isinstance(node.this, exp.Literal) else ""
+    if unit_us is None or not _AMOUNT.fullmatch(text):
         raise refuse(
-            "an interval without a fixed length", node,
+            "an interval is one number and one unit of fixed length", node,
             hint=f"write INTERVAL '5' SECOND; units: {', '.join(u.lower() for u in _UNIT_US)}",
         )  # fmt: skip
-    text = node.this.name if isinstance(node.this, exp.Literal) else ""
-    if not _AMOUNT.fullmatch(text):
-        raise refuse("not an interval", node, hint="write INTERVAL '5' SECOND")
     microseconds = Fraction(text) * unit_us
     if microseconds.denominator != 1 or abs(microseconds) > INT64_MAX:
         raise refuse(

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from sqlglot import exp
 
-from standfast.model.literals import is_literal, read_literal, refuse
+from standfast.model.literals import bare, is_literal, read_literal, refuse
 from standfast.model.names import did_you_mean, find_names, is_identifier
 from standfast.model.query import Bound, Hole, HoleKind, Kind, Range
 from standfast.model.stream import Input
@@ -38,12 +38,15 @@ _REFUSED: tuple[tuple[type[object], str, str], ...] = (
     (exp.In, "IN is not supported", "use = :hole and register one query for each value"),
     (exp.Is, "IS is not supported", "leave it out: null and NaN match no range"),
     (exp.Like, "LIKE is not supported", "strings are compared with = only"),
+    (exp.NullSafeEQ, "a comparison of nulls is not supported", "write ="),
+    (exp.NullSafeNEQ, "a comparison of nulls is not supported", "use < and > in two templates"),
     (exp.Window, "window functions are not supported", _ONE_SIDE),
     (exp.Subquery, "a subquery is not supported", _ONE_SIDE),
     (exp.Query, "a subquery is not supported", _ONE_SIDE),
     (exp.Exists, "a subquery is not supported", _ONE_SIDE),
     (exp.Case, "CASE is not supported", _ONE_SIDE),
     (exp.Cast, "a cast is not supported", "declare the column with the kind you need"),
+    (exp.Predicate, "this comparison is not supported", "use <, <=, >, >=, = or BETWEEN"),
     (exp.Func, "a function is not supported here", _ONE_SIDE),
     (exp.Binary, "arithmetic is not supported here", _ONE_SIDE),
     (exp.Unary, "arithmetic is not supported here", _ONE_SIDE),
@@ -93,6 +96,8 @@ def only(node: exp.Expression, allowed: Iterable[str], words: dict[str, str], *,
 
 def refuse_node(node: exp.Expression) -> Exception:
     """The refusal for a node that no rule allows."""
+    if isinstance(node, exp.Placeholder) and node.name:
+        return refuse("a hole can only stand for a value in a condition", node, hint=_ONE_SIDE)
     if isinstance(node, exp.Placeholder | exp.Parameter):
         return refuse("a parameter without a name", node, hint="write :name")
     for kind, why, hint in _REFUSED:
@@ -106,7 +111,7 @@ def conjuncts(node: exp.Expression) -> Iterator[exp.Expression]:
     stack = [node]
     count = 0
     while stack:
-        node = _bare(stack.pop())
+        node = bare(stack.pop())
         if isinstance(node, exp.And):
             stack += [node.args["expression"], node.this]
         else:
@@ -153,6 +158,8 @@ class Scope:
             raise refuse("an ambiguous column", node, hint=hint)
         declared = dict.fromkeys(name for s in sides for name in self.sources[s].input.columns)
         hint = did_you_mean(identifier.name, declared, what="columns")
+        if identifier.name.startswith("$"):
+            hint = "write a hole as :name"
         raise refuse("an unknown column", node, hint=hint)
 
     def text(self, column: Column) -> str:
@@ -178,7 +185,7 @@ class Scope:
     def _comparison(
         self, left: exp.Expression, operator: Operator, right: exp.Expression, node: exp.Expression
     ) -> Comparison:
-        left, right = _bare(left), _bare(right)
+        left, right = bare(left), bare(right)
         if _is_value(left):
             if _is_value(right):
                 raise refuse("a condition without a column", node, hint=_ONE_SIDE)
@@ -198,9 +205,9 @@ class Scope:
         if isinstance(node, exp.Column):
             return self.column(node)
         absolute = isinstance(node, exp.Abs)
-        inner = _bare(node.this) if absolute else node
+        inner = bare(node.this) if absolute else node
         if len(self.sources) == 2 and isinstance(inner, exp.Sub):
-            left, right = _bare(inner.this), _bare(inner.args["expression"])
+            left, right = bare(inner.this), bare(inner.args["expression"])
             if isinstance(left, exp.Column) and isinstance(right, exp.Column):
                 return self._difference(inner, self.column(left), self.column(right), absolute)
         if node.find(exp.Placeholder) is not None:
@@ -285,10 +292,3 @@ class Holes:
 
 def _is_value(node: exp.Expression) -> bool:
     return isinstance(node, exp.Placeholder) or is_literal(node)
-
-
-def _bare(node: exp.Expression) -> exp.Expression:
-    """A node without the parentheses around it."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node

@@ -19,10 +19,10 @@ from typing import Literal
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
-from sqlglot.errors import ParseError
+from sqlglot.errors import ParseError, TokenError
 
 from standfast.errors import UnsupportedQuery
-from standfast.model.literals import piece, refuse
+from standfast.model.literals import bare, piece, refuse
 from standfast.model.names import did_you_mean, find_names, shown
 from standfast.model.predicates import (
     Column,
@@ -34,7 +34,6 @@ from standfast.model.predicates import (
     Source,
     conjuncts,
     only,
-    refuse_node,
 )
 from standfast.model.query import BandJoin, Bound, Filter, HoleKind, Output, Question, Side
 from standfast.model.stream import Input
@@ -55,8 +54,8 @@ _CLAUSES = {
     "locks": "FOR UPDATE", "connect": "CONNECT BY", "match": "MATCH_RECOGNIZE",
     "version": "time travel", "when": "time travel", "columns": "a list of column aliases",
 }  # fmt: skip
-_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
-_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
 def parse(sql: str, inputs: Mapping[str, Input]) -> Question:
@@ -99,6 +98,9 @@ def _select(sql: str) -> exp.Select:
         raise UnsupportedQuery("a template nested too deep", hint=_SHAPE) from None
     except ParseError as error:
         raise _unreadable(error) from None
+    except TokenError:
+        hint = "look for a quote or a comment that is not closed"
+        raise UnsupportedQuery("the template is not readable as SQL", hint=hint) from None
     except Exception:  # whatever else a foreign parser raises on odd text means the same
         raise UnsupportedQuery("the template is not readable as SQL", hint=_SHAPE) from None
     tree = trees[0] if trees else None
@@ -126,6 +128,11 @@ def _check_tokens(tokens: list[Token]) -> None:
             raise UnsupportedQuery(
                 f"several statements: a semicolon at line {token.line}, column {token.col}",
                 hint="register one template for each statement",
+            )
+        if token.token_type == TokenType.L_BRACE:
+            raise UnsupportedQuery(
+                f"braces are not supported: line {token.line}, column {token.col}",
+                hint="write a hole as :name",
             )
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
         if depth > MAX_DEPTH:
@@ -183,8 +190,7 @@ def _check_join(join: exp.Join) -> None:
 
 def _source(table: exp.Expression, inputs: Mapping[str, Input]) -> Source:
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        what = "a subquery" if isinstance(table, exp.Subquery | exp.Query) else "this in FROM"
-        raise refuse(f"{what} is not supported", table, hint="name a declared input in FROM")
+        raise refuse("only a declared input can stand in FROM", table, hint="write FROM input")
     only(table, ("this", "alias"), _CLAUSES, hint="write FROM input or FROM input AS alias")
     name = table.this.name
     found = find_names(name, inputs, quoted=bool(table.this.args.get("quoted")))
@@ -308,7 +314,9 @@ def _output(node: exp.Expression, scope: Scope) -> Output:
     name = None
     if isinstance(node, exp.Alias):
         name, node = node.alias, node.this
+    node = bare(node)
     if not isinstance(node, exp.Column):
-        raise refuse_node(node)
+        why = "only columns can be selected"
+        raise refuse(why, node, hint="name columns of the inputs, with AS to rename them")
     column = scope.column(node)
     return Output(column.side, column.name, name or column.name)

@@ -1,0 +1,103 @@
+"""Golden pairs of SQL: reading the fixture files, and a question as compact, stable text.
+
+Run as a program it prints a fixture file anew, for review: `python tests/model/golden.py accepted`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from standfast.errors import UnsupportedQuery
+from standfast.model.query import BandJoin, Bound, Filter, Hole, Output, Question, Range
+from standfast.model.sql import parse
+from standfast.model.stream import Input
+from standfast.model.template import holes_of
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "sql"
+SEPARATOR = "\n----\n"
+
+
+class Case(NamedTuple):
+    """One pair: a title, a template, and what it is expected to become."""
+
+    title: str
+    sql: str
+    expected: str
+
+
+def cases(name: str) -> list[Case]:
+    """The cases of a fixture file."""
+    found = []
+    for block in (FOLDER / f"{name}.txt").read_text().strip("\n").split(SEPARATOR):
+        title, _, rest = block.partition("\n")
+        sql, _, expected = rest.rpartition("\n=>\n")
+        found.append(Case(title.removeprefix("# "), sql, expected))
+    return found
+
+
+def inputs() -> dict[str, Input]:
+    """The inputs that the fixtures are about."""
+    declared = {}
+    for line in (FOLDER / "inputs.txt").read_text().splitlines():
+        head, _, body = line.partition(": ")
+        kind, name = head.split()
+        columns = dict(column.split() for column in body.split(", "))
+        if kind == "stream":
+            declared[name] = Input.stream(name, columns)
+        else:
+            declared[name] = Input.table(name, columns, key=next(iter(columns)))
+    return declared
+
+
+def outcome(sql: str) -> str:
+    """What a template becomes: the text of its question, or of its refusal."""
+    try:
+        return text_of(parse(sql, inputs()))
+    except UnsupportedQuery as error:
+        return f"{error.message}\nhint: {error.hint}"
+
+
+def text_of(question: Question) -> str:
+    """A question as a few lines."""
+    if isinstance(question, Filter):
+        lines = [f"filter {question.input}"]
+        lines += [f"range {_range(r)}" for r in question.ranges]
+        lines += [f"fixed {_range(r)}" for r in question.fixed]
+        aliases = ["", ""]
+    else:
+        assert isinstance(question, BandJoin)
+        sides = [f"{s.input} AS {s.alias} ({s.column})" for s in question.sides]
+        lines = [f"band_join {', '.join(sides)}", f"range {_range(question.band)}"]
+        lines += [f"subtrahend {question.sides[question.subtrahend].alias}"]
+        aliases = [f"{side.alias}." for side in question.sides]
+    holes = ", ".join(f"{hole.name} {hole.kind}" for hole in holes_of(question))
+    select = ", ".join(_output(output, aliases) for output in question.select)
+    return "\n".join([*lines, f"holes {holes}", f"select {select}"])
+
+
+def _range(r: Range) -> str:
+    lows = [f"{'>' if bound.strict else '>='} {_bound(bound)}" for bound in r.lows]
+    highs = [f"{'<' if bound.strict else '<='} {_bound(bound)}" for bound in r.highs]
+    return f"{r.column} {r.kind}: {', '.join(lows + highs)}"
+
+
+def _bound(bound: Bound) -> str:
+    value = f":{bound.value.name}" if isinstance(bound.value, Hole) else repr(bound.value)
+    return f"-{value}" if bound.negated else value
+
+
+def _output(output: Output, aliases: list[str]) -> str:
+    written = f"{aliases[output.side]}{output.column}"
+    return written if written == output.name else f"{written} AS {output.name}"
+
+
+def main(name: str) -> None:
+    """Print a fixture file with what its templates become now."""
+    blocks = [f"# {c.title}\n{c.sql}\n=>\n{outcome(c.sql)}" for c in cases(name)]
+    sys.stdout.write(SEPARATOR.join(blocks) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
