@@ -14,6 +14,7 @@ NAMES = (
     "hotspot_tracking",
     "bar_band_join",
     "bar_band_scaling",
+    "bar_filter",
 )
 
 
