@@ -6,6 +6,7 @@ Run as a program it prints a fixture file anew, for review: `python tests/model/
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +38,7 @@ def cases(name: str) -> list[Case]:
     return found
 
 
+@cache
 def inputs() -> dict[str, Input]:
     """The inputs that the fixtures are about."""
     declared = {}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from model.golden import cases, inputs, outcome
 
+from model.golden import cases, inputs, outcome
 from standfast.errors import UnsupportedQuery
 from standfast.model.predicates import MAX_CONDITIONS, MAX_HOLES
 from standfast.model.query import Filter, Hole

@@ -165,26 +165,21 @@ def _floats(column: Any) -> tuple[Any, Faults] | None:
 
 
 def _timestamps(column: Any) -> tuple[Any, Faults] | None:
-    kind = column.type
-    if pa.types.is_integer(kind):
-        judged = _integers(column)
-        assert judged is not None, "integers are judged"
-        array, faults = judged
-        values, valid = numbers_of(array)
-    elif (ticks := ticks_of(column)) is not None:
-        faults = []
+    if pa.types.is_integer(column.type):
+        values, valid = numbers_of(column)
+    elif (ticks := ticks_of(column)) is not None and not pa.types.is_duration(column.type):
         values, per_second, valid = ticks
         if per_second > 1_000_000:
             values = values // (per_second // 1_000_000)
         else:
             factor = 1_000_000 // per_second
-            limit = MAX_TIME_US // factor + 1
-            values = np.clip(values, -1, limit) * factor
+            values = np.clip(values, -1, MAX_TIME_US // factor + 1) * factor
     else:
         return None
     outside = (values < 0) | (values > MAX_TIME_US)
-    array, more = _rebuilt(values, valid, [*faults, (outside, "time out of range")])
-    return array.cast(ARROW_TYPES["timestamp"]), more
+    faults: Faults = [(outside, "time out of range")]
+    array, faults = _rebuilt(values.astype(np.int64, copy=False), valid, faults)
+    return array.cast(ARROW_TYPES["timestamp"]), faults
 
 
 def _strings(column: Any) -> tuple[Any, Faults] | None:

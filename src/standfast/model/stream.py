@@ -60,7 +60,10 @@ class Input:
         for column in keys:
             _known_column(name, "key column", column, checked)
         if len(set(keys)) < len(keys):
-            raise BadInput(f"input {name!r}: a key column is named twice in {keys!r}")
+            raise BadInput(
+                f"input {name!r}: a key column is named twice in {keys!r}",
+                hint="name each column once",
+            )
         return Input(name, "table", checked, key=keys)
 
 
