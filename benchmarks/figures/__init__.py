@@ -15,6 +15,7 @@ NAMES = (
     "bar_band_join",
     "bar_band_scaling",
     "bar_filter",
+    "bar_register",
 )
 
 
