@@ -6,7 +6,8 @@
                 ^ deleted: a tombstone, skipped by links to the next living neighbour
 
 Invariant  within a run (key, id) ascends strictly; a run holds at least as many living entries as
-           tombstones; no run is larger than the one before it.
+           tombstones; no run is larger than the one before it; a living entry links to itself, a
+           tombstone to a place beyond it with only tombstones between.
 Cost       insert O(log b) sort + O(RATIO log m) amortised merging per entry; delete O(log m)
            amortised; neighbours and slices O(log m) per run, O(log m / RATIO) runs.
 Paper      [hotspot] uses B-trees on S(B); the same bounds in arrays (decision 003).
@@ -98,6 +99,13 @@ class SortedRuns:
         while len(self._runs) > 1:
             self._merge_last_two()
 
+    def bury_all(self) -> None:
+        """Drop all tombstones, so that what is published now is free of them."""
+        for i, run in enumerate(self._runs):
+            if self._dead[i]:
+                self._runs[i] = _fresh(run.keys[run.alive], run.ids[run.alive])
+                self._dead[i] = 0
+
     def keys(self) -> Int64s:
         """All living keys, ascending."""
         living = [run.keys[run.alive] for run in self._runs]
@@ -115,6 +123,7 @@ class SortedRuns:
             assert np.all(ids[:-1][tied] < ids[1:][tied]), f"run {i}: ids of equal keys disordered"
             assert dead == np.count_nonzero(~run.alive), f"run {i}: tombstones miscounted"
             assert 2 * dead <= keys.size, f"run {i}: more tombstones than living entries"
+            assert _links_are_right(run), f"run {i}: a link leads past a living entry"
             if i:
                 assert self._runs[i - 1].keys.size >= keys.size, (
                     f"run {i} is larger than run {i - 1}"
@@ -166,6 +175,18 @@ class SortedRuns:
 
 def _fresh(keys: Int64s, ids: Int64s) -> Run:
     return Run(keys, ids, np.ones(keys.size, np.bool_), _NO_LINKS, _NO_LINKS)
+
+
+def _links_are_right(run: Run) -> bool:
+    if run.below.size == 0:
+        return bool(run.alive.all())
+    places = np.arange(run.keys.size)
+    living_before = np.concatenate([[0], np.cumsum(run.alive)])
+    goes_on = (run.below < places) & (places < run.above)
+    stays = (run.below == places) & (places == run.above)
+    skips_none = living_before[places + 1] == living_before[run.below + 1]
+    skips_none &= living_before[run.above] == living_before[places]
+    return bool(np.all(np.where(run.alive, stays, goes_on & skips_none)))
 
 
 @kernel
