@@ -8,10 +8,16 @@ notices a change in a kernel's own file but not in a kernel that it calls from a
 import hashlib
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar, cast
 
 import numba
+
+# Kernels run without the interpreter lock, so plain threads share their work.
+THREADS = int(os.environ.get("STANDFAST_THREADS") or os.cpu_count() or 1)
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -29,6 +35,26 @@ def _cache_folder() -> Path:
 
 if "NUMBA_CACHE_DIR" not in os.environ:
     vars(numba.config)["CACHE_DIR"] = str(_cache_folder())
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="standfast")
+
+
+def in_parts(work: Callable[[int, int], None], n: int, *, cost: int) -> None:
+    """Call `work(first, last)` for parts of range(n), side by side when `cost` is worth it.
+
+    `cost` is about the number of elementary steps of the whole; below a million the threads cost
+    more than they bring.
+    """
+    parts = min(THREADS, n) if cost >= 1_000_000 else 1
+    edges = [n * i // max(parts, 1) for i in range(parts + 1)]
+    if parts <= 1:
+        work(0, n)
+        return
+    for done in [_pool().submit(work, *edge) for edge in pairwise(edges)]:
+        done.result()
 
 
 def kernel(function: F) -> F:

@@ -17,15 +17,28 @@ Every array that a `Hits` holds is published: nobody changes it afterwards.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from standfast._numba import kernel
+from standfast._numba import in_parts, kernel
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
+
+
+T = TypeVar("T", bound=np.generic)
+
+
+def pooled(shape: int | tuple[int, ...], dtype: type[T]) -> npt.NDArray[T]:
+    """An array from Arrow's memory pool, with whatever stands in it.
+
+    Answers are large and short-lived: fresh memory would cost more than filling it (decision 003).
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.frombuffer(pa.allocate_buffer(size), dtype).reshape(shape)
 
 
 class SpanList(NamedTuple):
@@ -162,19 +175,29 @@ class GroupSpans:
         return int(self.low_counts.shape[1])
 
     def counts(self) -> Int64s:
-        counts = np.zeros(self.n_events, np.int64)
-        g = self.groups
+        counts, g = np.empty(self.n_events, np.int64), self.groups
         low_ranks = _low_ranks(g)
-        _count_groups(g.offsets, low_ranks, g.high_ranks, self.low_counts, self.high_counts, counts)
+
+        def count(first: int, last: int) -> None:
+            _count_groups(
+                g.offsets, low_ranks, g.high_ranks, self.low_counts, self.high_counts,
+                first, counts[first:last],
+            )  # fmt: skip
+
+        in_parts(count, self.n_events, cost=20 * self.low_counts.size)
         return counts
 
     def fill(self, starts: Int64s, ids: Int64s, out: Int64s) -> None:
         g = self.groups
         low_ids, high_ids = ids[g.low_slots], ids[g.high_slots]
-        _fill_groups(
-            g.offsets, low_ids, high_ids, g.high_ranks,
-            self.low_counts, self.high_counts, starts, out,
-        )  # fmt: skip
+
+        def fill(first: int, last: int) -> None:
+            _fill_groups(
+                g.offsets, low_ids, high_ids, g.high_ranks,
+                self.low_counts, self.high_counts, first, starts[first:last], out,
+            )  # fmt: skip
+
+        in_parts(fill, self.n_events, cost=out.size)
 
     def spans(self) -> SpanList:
         g, n = self.groups, self.groups.low_slots.size
@@ -263,6 +286,24 @@ def _fill_spans(
                     at += 1
 
 
+def repeated(counts: Int64s) -> Int64s:
+    """0 counts[0] times, 1 counts[1] times, and so on."""
+    ends = np.cumsum(counts)
+    out = pooled(int(ends[-1]) if ends.size else 0, np.int64)
+
+    def fill(first: int, last: int) -> None:
+        _repeat(first, ends[first:last] - counts[first:last], ends[first:last], out)
+
+    in_parts(fill, counts.size, cost=out.size)
+    return out
+
+
+@kernel
+def _repeat(first: int, starts: Int64s, ends: Int64s, out: Int64s) -> None:
+    for i in range(starts.size):
+        out[starts[i] : ends[i]] = first + i
+
+
 def _low_ranks(groups: Groups) -> Int32s:
     """For each place in the low order, where its owner stands in the group's high order."""
     within = np.arange(groups.high_slots.size, dtype=np.int64)
@@ -275,10 +316,10 @@ def _low_ranks(groups: Groups) -> Int32s:
 @kernel
 def _count_groups(
     offsets: Int64s, low_ranks: Int32s, high_ranks: Int32s,
-    low_counts: Int32s, high_counts: Int32s, counts: Int64s,
+    low_counts: Int32s, high_counts: Int32s, first: int, counts: Int64s,
 ) -> None:  # fmt: skip
     """Everybody minus those that lie between the neighbours, found from the shorter side."""
-    for e in range(counts.size):
+    for e in range(first, first + counts.size):
         total = 0
         for g in range(offsets.size - 1):
             begin, end = offsets[g], offsets[g + 1]
@@ -294,16 +335,16 @@ def _count_groups(
                     if high_ranks[i] >= low:
                         missed += 1
             total += size - missed
-        counts[e] = total
+        counts[e - first] = total
 
 
 @kernel
 def _fill_groups(
     offsets: Int64s, low_ids: Int64s, high_ids: Int64s, high_ranks: Int32s,
-    low_counts: Int32s, high_counts: Int32s, starts: Int64s, out: Int64s,
+    low_counts: Int32s, high_counts: Int32s, first: int, starts: Int64s, out: Int64s,
 ) -> None:  # fmt: skip
-    for e in range(starts.size):
-        at = starts[e]
+    for e in range(first, first + starts.size):
+        at = starts[e - first]
         for g in range(offsets.size - 1):
             begin, end = offsets[g], offsets[g + 1]
             low = low_counts[g, e]

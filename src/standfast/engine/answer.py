@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from standfast.arrays import Hits, Int64s
+from standfast.arrays import Hits, Int64s, pooled, repeated
 
 
 class Results(Protocol):
@@ -84,15 +84,16 @@ class Answer:
         """
         counts = self._row_counts()
         starts = np.cumsum(counts) - counts
-        query = np.empty(int(counts.sum()), np.int64)
+        query = pooled(int(counts.sum()), np.int64)
         change = np.empty(query.size if self._signed else 0, np.int8)
         for part in self._parts:
-            own, places = part.hits.counts(), starts[part.rows]
+            own = part.hits.counts() if len(self._parts) > 1 else counts[part.rows]
+            places = starts[part.rows]
             part.hits.fill(places, part.ids, query)
             if self._signed:
                 change[expand(places, own)] = part.change
             starts[part.rows] += own
-        columns = {"row": np.repeat(np.arange(self.n_rows), counts), "query": query}
+        columns = {"row": repeated(counts), "query": query}
         return pa.table(columns | {"change": change} if self._signed else columns)
 
     def rows(self) -> pa.Table:

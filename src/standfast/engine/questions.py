@@ -48,7 +48,8 @@ class Strings:
         found = pa.array(values, pa.string()).dictionary_encode()
         texts = found.dictionary.to_pylist()
         codes: Int64s = np.array([known.setdefault(t, len(known)) for t in texts], np.int64)
-        return codes[found.indices.to_numpy()]
+        places: Int64s = codes[found.indices.to_numpy()]
+        return places
 
     def keys(self, column: str, values: pa.Array) -> tuple[Keys, Mask]:
         """The code of each string of an event column, and which have one."""

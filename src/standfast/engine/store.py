@@ -47,9 +47,12 @@ class Rows(NamedTuple):
         """The rows with these ids, in this order."""
         if not self.segments:
             return self.schema.empty_table()
-        all_ids = np.concatenate([segment.ids for segment in self.segments])
-        rows = pa.concat_tables([segment.rows for segment in self.segments])
-        return rows.take(pa.array(np.searchsorted(all_ids, ids)))
+        places, base = np.empty(ids.size, np.int64), 0
+        for segment in self.segments:
+            within, inside = _places(segment, ids)
+            places[inside] = within + base
+            base += segment.ids.size
+        return pa.concat_tables([s.rows for s in self.segments]).take(pa.array(places))
 
 
 class Store:
@@ -142,9 +145,11 @@ class Store:
         for key in key_values(self.input, rows):
             del self._keys[key]
         for i, segment in enumerate(self._segments):
-            gone = np.isin(segment.ids, ids)
-            if gone.any():
-                self._segments[i] = segment._replace(alive=segment.alive & ~gone)
+            within, inside = _places(segment, ids)
+            if inside.any():
+                alive = segment.alive.copy()
+                alive[within] = False
+                self._segments[i] = segment._replace(alive=alive)
         self._segments = [_compact(s) for s in self._segments if s.alive.any()]
 
     def living(self) -> pa.Table:
@@ -180,6 +185,12 @@ def key_values(source: Input, rows: pa.Table) -> list[Any]:
     """The key of each row as a hashable value."""
     columns = [rows[name].to_pylist() for name in source.key]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def _places(segment: Segment, ids: Int64s) -> tuple[Int64s, Mask]:
+    """Places in a segment of those ids that lie in its range, and which do."""
+    inside = (ids >= segment.ids[0]) & (ids <= segment.ids[-1])
+    return np.searchsorted(segment.ids, ids[inside]), inside
 
 
 def _equal_rows(one: pa.Table, other: pa.Table) -> Mask:

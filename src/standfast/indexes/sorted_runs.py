@@ -99,12 +99,13 @@ class SortedRuns:
         while len(self._runs) > 1:
             self._merge_last_two()
 
-    def bury_all(self) -> None:
-        """Drop all tombstones, so that what is published now is free of them."""
-        for i, run in enumerate(self._runs):
-            if self._dead[i]:
-                self._runs[i] = _fresh(run.keys[run.alive], run.ids[run.alive])
-                self._dead[i] = 0
+    def clean(self) -> None:
+        """Merge everything into one run without tombstones: the next deletion makes a copy."""
+        self.consolidate()
+        if self._runs and self._dead[0]:
+            (run,) = self._runs
+            self._runs = [_fresh(run.keys[run.alive], run.ids[run.alive])]
+            self._dead = [0]
 
     def keys(self) -> Int64s:
         """All living keys, ascending."""

@@ -12,10 +12,13 @@ from where the event before stopped, and the orders from the point outwards.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
-from standfast._numba import kernel
-from standfast.arrays import Groups, GroupSpans, Hits, Int32s, Int64s
+from standfast._numba import in_parts, kernel
+from standfast.arrays import Groups, GroupSpans, Hits, Int32s, Int64s, SpanList, pooled
 from standfast.indexes.keys import difference
 from standfast.indexes.sorted_runs import (
     Run,
@@ -69,37 +72,97 @@ class ByGroups(BandStrategy):
 
 def probe_groups(
     groups: Groups, values: Int64s, stored: SortedRuns, *, is_float: bool, minuend: bool
-) -> GroupSpans:
+) -> Hits:
     """Both prefix lengths for each group and event (keys ascending)."""
-    low_counts = np.zeros((groups.n_groups, values.size), np.int32)
-    high_counts = np.zeros((groups.n_groups, values.size), np.int32)
+    cells, n_runs = groups.n_groups * values.size, len(stored.runs)
     # A second run costs as much as the probe again: merge when that is less work than probing.
-    n_runs = len(stored.runs)
-    if n_runs > 1 and len(stored) < MERGE_PER_PROBE * low_counts.size * (n_runs - 1):
+    if n_runs > 1 and len(stored) < MERGE_PER_PROBE * cells * (n_runs - 1):
         stored.consolidate()
-    for run in stored.runs:
-        _probe(groups, run, values, is_float, minuend, low_counts, high_counts)
+    if cells <= CELLS_AT_ONCE:
+        return _probed(groups, values, stored.runs, is_float, minuend)
+    stored.clean()
+    return Deferred(groups, values, stored.published(), is_float, minuend)
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """An answer with too many cells to hold: events and groups, probed in turns when asked."""
+
+    groups: Groups
+    values: Int64s
+    runs: tuple[Run, ...]  # without tombstones, so that no later deletion can reach them
+    is_float: bool
+    minuend: bool
+
+    @property
+    def n_events(self) -> int:
+        return self.values.size
+
+    def counts(self) -> Int64s:
+        return np.concatenate([hits.counts() for _, hits in self._turns()])
+
+    def fill(self, starts: Int64s, ids: Int64s, out: Int64s) -> None:
+        for first, hits in self._turns():
+            hits.fill(starts[first : first + hits.n_events], ids, out)
+
+    def spans(self) -> SpanList:
+        turns = [(first, hits.spans()) for first, hits in self._turns()]
+        events, starts, stops, floors = (
+            np.concatenate(columns)
+            for columns in zip(
+                *((s.events + first, s.starts, s.stops, s.floors) for first, s in turns),
+                strict=True,
+            )
+        )
+        return SpanList(events, starts, stops, floors, turns[0][1].order, turns[0][1].ranks)
+
+    def _turns(self) -> Iterator[tuple[int, GroupSpans]]:
+        at_once = max(1, CELLS_AT_ONCE // self.groups.n_groups)
+        for first in range(0, self.values.size, at_once):
+            values = self.values[first : first + at_once]
+            yield first, _probed(self.groups, values, self.runs, self.is_float, self.minuend)
+
+
+def _probed(
+    groups: Groups, values: Int64s, runs: tuple[Run, ...], is_float: bool, minuend: bool
+) -> GroupSpans:
+    low_counts = pooled((groups.n_groups, values.size), np.int32)
+    high_counts = pooled((groups.n_groups, values.size), np.int32)
+    low_counts.fill(0)
+    high_counts.fill(0)
+    for run in runs:
+
+        def probe(first: int, last: int, run: Run = run) -> None:
+            _probe(groups, first, last, run, values, is_float, minuend, low_counts, high_counts)
+
+        in_parts(probe, groups.n_groups, cost=20 * low_counts.size)
     return GroupSpans(groups, low_counts, high_counts)
 
 
 # A probe of one group costs about as much as merging this many rows.
 MERGE_PER_PROBE = 8
+# Cells (group, event) of an answer held in memory, 8 bytes each; beyond that it is deferred.
+CELLS_AT_ONCE = 1 << 25
 
 
 @kernel
 def _probe(
-    groups: Groups, run: Run, values: Int64s, is_float: bool, minuend: bool,
-    low_counts: Int32s, high_counts: Int32s,
+    groups: Groups, first: int, last: int, run: Run, values: Int64s, is_float: bool,
+    minuend: bool, low_counts: Int32s, high_counts: Int32s,
 ) -> None:  # fmt: skip
-    """Raise the counts to what this run's rows hit."""
+    """Raise the counts of groups `first` to `last` to what this run's rows hit."""
     n = run.keys.size
-    for g in range(groups.points.size):
+    for g in range(first, last):
         # Rows from `place` on lie on the far side of the point, in the order of the rows.
         limit = -groups.points[g] - 1 if minuend else groups.points[g]
         lows = groups.lows[groups.offsets[g] : groups.offsets[g + 1]]
         highs = groups.highs[groups.offsets[g] : groups.offsets[g + 1]]
+        low, high = (-highs[-1], -lows[0]) if minuend else (lows[0], highs[-1])
+        # Only events whose rows reach into the bands' reach can hit anything.
+        begin = _first_not_above(values, 0, run.keys[0], high, is_float)
+        end = _first_not_above(values, begin, run.keys[n - 1], low - 1, is_float)
         place = 0
-        for e in range(values.size):
+        for e in range(begin, end):
             event = values[e]
             place = first_beyond(run.keys, event, limit, is_float, place)
             left, right = living_below(run, place - 1), living_above(run, place)
@@ -118,6 +181,19 @@ def _probe(
                     high_count = _count_highs(highs, gap)
             low_counts[g, e] = max(low_counts[g, e], low_count)
             high_counts[g, e] = max(high_counts[g, e], high_count)
+
+
+@kernel
+def _first_not_above(values: Int64s, start: int, row: int, limit: int, is_float: bool) -> int:
+    """First event from `start` on whose difference `row - event` is at most `limit`."""
+    low, high = start, values.size
+    while low < high:
+        middle = (low + high) >> 1
+        if difference(row, values[middle], is_float) > limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel
