@@ -170,6 +170,10 @@ def _typed(values: list[Any]) -> Raw:
             return values
         if kind in _TYPES:
             return pa.array(values, type=_TYPES[kind])
+        if issubclass(kind, datetime):  # pandas has a finer one of its own, and so below
+            return pa.array(values, type=pa.timestamp("ns", "UTC"))
+        if issubclass(kind, timedelta):
+            return pa.array(values, type=pa.duration("ns"))
         if issubclass(kind, np.generic) and None not in values:
             return pa.array(np.asarray(values))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -204,3 +208,8 @@ def is_integer(value: object) -> bool:
 def is_float(value: object) -> bool:
     """A float that float64 holds exactly."""
     return isinstance(value, float | np.float32 | np.float16)
+
+
+def is_words(value: object) -> bool:
+    """Text that can be written down: a string without half a surrogate pair."""
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)

@@ -20,7 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from standfast.errors import BadParameters
-from standfast.model.columns import MISSING, Frame, Raw, is_float, is_integer, is_text, read_frame
+from standfast.model.columns import (
+    MISSING,
+    Frame,
+    Raw,
+    is_float,
+    is_integer,
+    is_text,
+    is_words,
+    read_frame,
+)
 from standfast.model.names import did_you_mean, shown
 from standfast.model.numbers import (
     FAR,
@@ -66,6 +75,10 @@ def read_parameters(template: Template, params: object) -> Parameters:
     _check_names(template, frame, where)
     columns = {hole.name: _hole_values(hole, frame.columns[hole.name], where)
                for hole in template.holes}  # fmt: skip
+    question = template.question
+    if isinstance(question, BandJoin) and question.band.kind != "float64":
+        for name, bounds in columns.items():
+            _check_difference(name, bounds, where)
     ids = frame.columns.get("id")
     return Parameters(None if ids is None else _ids(ids, where), columns, frame.n_rows)
 
@@ -96,7 +109,10 @@ def _ids(column: Raw, where: str) -> Keys:
     if not isinstance(column, list) and not len(column):
         return np.empty(0, np.int64)
     if isinstance(column, list) or not pa.types.is_integer(column.type):
-        raise BadParameters(f"{where}: parameter 'id' takes integers, got {_type_of(column)}")
+        raise BadParameters(
+            f"{where}: parameter 'id' takes integers, got {_type_of(column)}",
+            hint="leave the column out to have ids assigned",
+        )
     _refuse_null("id", column, where)
     ids = _int64s("id", column, where).copy()
     if ids.size and not (np.diff(ids) > 0).all():
@@ -134,12 +150,15 @@ def _hole_values(hole: Hole, column: Raw, where: str) -> npt.NDArray[Any]:
 
 
 def _one_type(hole: Hole, values: list[Any], where: str) -> Any:
-    """A list of mixed Python values: integers and floats go together, nothing else does."""
+    """A list of mixed Python values: integers and floats go together, and kinds of strings."""
     for row, value in enumerate(values):
         if value is None or value is MISSING:
-            raise BadParameters(f"{where}: parameter {hole.name!r} is null in row {row}")
-        good = is_float(value) or is_integer(value)
-        if not good or hole.kind in ("string", "timestamp"):
+            raise _null(hole.name, row, where)
+    if hole.kind == "timestamp":
+        raise _wrong_type(hole, _type_of(values), where)
+    for row, value in enumerate(values):
+        good = is_words(value) if hole.kind == "string" else is_float(value) or is_integer(value)
+        if not good:
             raise _wrong_type(hole, f"{shown(value)} in row {row}", where)
         if is_integer(value) and not LEAST <= int(value) <= FAR:
             raise _beyond_int64(hole.name, row, value, where)
@@ -149,16 +168,22 @@ def _one_type(hole: Hole, values: list[Any], where: str) -> Any:
                 f" cannot hold in row {row}: {value}",
                 hint="pass integers only",
             )
+    if hole.kind == "string":
+        return pa.array([str(value) for value in values])
     return pa.array(np.array([float(value) for value in values]))
 
 
 def _refuse_null(name: str, column: Any, where: str) -> None:
     if column.null_count:
         row = int(np.flatnonzero(as_mask(column.is_null()))[0])
-        raise BadParameters(
-            f"{where}: parameter {name!r} is null in row {row}",
-            hint="every query needs a value for every hole",
-        )
+        raise _null(name, row, where)
+
+
+def _null(name: str, row: int, where: str) -> BadParameters:
+    return BadParameters(
+        f"{where}: parameter {name!r} is null in row {row}",
+        hint="every query needs a value for every hole",
+    )
 
 
 def _wrong_type(hole: Hole, got: str, where: str) -> BadParameters:
@@ -220,6 +245,21 @@ def _microseconds(name: str, column: Any, where: str) -> Keys:
     return whole
 
 
+def _check_difference(name: str, bounds: npt.NDArray[Any], where: str) -> None:
+    """Finite bounds on differences of int64 stay within 2^63 - 2; 2^64 and more is no limit."""
+    if bounds.dtype.kind == "f":
+        size = np.abs(bounds)
+        bad = (size >= 2.0**63) & (size < 2.0**64)
+    else:
+        bad = (bounds > FAR - 1) | (bounds < 1 - FAR)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise BadParameters(
+            f"{where}: parameter {name!r} is beyond 2^63 - 2 in row {row}: {bounds[row]}",
+            hint="a bound on a difference of int64 is smaller, or an infinite float for no limit",
+        )
+
+
 def key_ranges(question: Question, parameters: Parameters, intern: Intern) -> tuple[Keys, Keys]:
     """Closed key ranges `lows[a, i] .. highs[a, i]` of query i on attribute a.
 
@@ -235,9 +275,6 @@ def key_ranges(question: Question, parameters: Parameters, intern: Intern) -> tu
             lows[row], highs[row] = _string_range(attribute, values, intern)
         else:
             line = _line(attribute.kind, is_band=is_band)
-            if line is INTEGER_DIFFERENCES:
-                for name, bounds in values.items():
-                    _check_difference(name, bounds)
             lows[row], highs[row] = _key_range(attribute, values, line)
     empty = lows > highs
     lows[empty], highs[empty] = 1, 0
@@ -291,21 +328,6 @@ def _string_range(
     for more in codes[1:]:
         low, high = np.maximum(low, more), np.minimum(high, more)
     return low, high
-
-
-def _check_difference(name: str, bounds: npt.NDArray[Any]) -> None:
-    """Finite bounds on differences of int64 stay within 2^63 - 2; 2^64 and more is no limit."""
-    if bounds.dtype.kind == "f":
-        size = np.abs(bounds)
-        bad = (size >= 2.0**63) & (size < 2.0**64)
-    else:
-        bad = (bounds > FAR - 1) | (bounds < 1 - FAR)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise BadParameters(
-            f"parameter {name!r} is a band bound beyond 2^63 - 2 in row {row}: {bounds[row]}",
-            hint="pass an infinite float for no limit",
-        )
 
 
 def column_keys(column: Any, kind: Kind) -> tuple[Keys, Mask]:

@@ -27,7 +27,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from standfast.errors import BadInput
-from standfast.model.columns import MISSING, Raw, is_float, is_integer, is_text, read_frame
+from standfast.model.columns import (
+    MISSING,
+    Raw,
+    is_float,
+    is_integer,
+    is_text,
+    is_words,
+    read_frame,
+)
 from standfast.model.names import shown
 from standfast.model.query import Kind
 from standfast.model.stream import Input
@@ -271,7 +279,7 @@ def _judged_one_by_one(column: list[Any], kind: Kind) -> tuple[Any, Faults]:
 def _judged_value(value: Any, kind: Kind) -> tuple[Any, Reason | None]:
     """One Python value in its declared type, or the reason why it is none."""
     if kind == "string":
-        return _judged_text(value)
+        return (str(value), None) if is_words(value) else (None, "wrong type")
     if kind == "timestamp":
         return _judged_time(value)
     if is_integer(value):
@@ -290,13 +298,6 @@ def _judged_value(value: Any, kind: Kind) -> tuple[Any, Reason | None]:
             return None, "out of range"
         return (int(value), None) if value.is_integer() else (None, "not exact")
     return None, "wrong type"
-
-
-def _judged_text(value: Any) -> tuple[Any, Reason | None]:
-    try:
-        return (value.encode().decode(), None) if isinstance(value, str) else (None, "wrong type")
-    except UnicodeError:  # half of a surrogate pair
-        return None, "wrong type"
 
 
 def _judged_time(value: Any) -> tuple[Any, Reason | None]:
