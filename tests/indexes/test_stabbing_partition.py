@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from standfast.indexes.refined_partition import RefinedPartition
 from standfast.indexes.stabbing_partition import StabbingPartition, canonical
 
-KINDS = [StabbingPartition]
+KINDS = [StabbingPartition, RefinedPartition]
 LEAST, MOST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 COORDINATES = st.integers(-30, 30) | st.sampled_from([LEAST, LEAST + 1, 0, MOST - 1, MOST])
 INTERVALS = st.tuples(COORDINATES, COORDINATES).map(sorted)

@@ -303,12 +303,11 @@ def _merge_groups(
         run = place + 1
         while run < n_places and not touched[run] and old_place[run] == before + run - place:
             run += 1
-        end, stop = old.offsets[before + run - place], new.offsets[run]
-        new.lows[at:stop] = old.lows[begin:end]
-        new.low_slots[at:stop] = old.low_slots[begin:end]
-        new.highs[at:stop] = old.highs[begin:end]
-        new.high_slots[at:stop] = old.high_slots[begin:end]
-        new.high_ranks[at:stop] = old.high_ranks[begin:end]
+        for i in range(begin, old.offsets[before + run - place]):
+            new.lows[at], new.low_slots[at] = old.lows[i], old.low_slots[i]
+            new.highs[at], new.high_slots[at] = old.highs[i], old.high_slots[i]
+            new.high_ranks[at] = old.high_ranks[i]
+            at += 1
         place = run
 
 

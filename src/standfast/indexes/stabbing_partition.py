@@ -64,7 +64,10 @@ def canonical(lows: Int64s, highs: Int64s) -> tuple[Int32s, Int64s]:
 
 
 class StabbingPartition:
-    """A stabbing partition of at most (1 + epsilon) times the smallest possible size."""
+    """A stabbing partition of at most (1 + epsilon) times the smallest possible size.
+
+    With an infinite epsilon it is never rebuilt, except by a large batch.
+    """
 
     def __init__(self, epsilon: float = 1.0) -> None:
         assert epsilon > 0, f"epsilon must be positive, got {epsilon}"
@@ -73,6 +76,7 @@ class StabbingPartition:
         self._intervals = Intervals.none()
         self._orders = GroupOrders()
         self._is_witness: Flags = np.empty(0, np.uint8)
+        self._witnesses = np.empty(0, np.int64)  # those of the last rebuild, living or not
         self._n_witnesses = 0
         self._n_intervals = 0
         self._n_groups = 0
@@ -97,10 +101,10 @@ class StabbingPartition:
         self._intervals.lows[slots], self._intervals.highs[slots] = lows, highs
         self._orders.add(slots)
         self._n_intervals += slots.size
-        if 2 * slots.size >= self._n_intervals:  # the batch pays for its own rebuild
+        if self._n_intervals == slots.size or pays_for_rebuild(slots, self._intervals):
             assert (self._intervals.group_of[slots] < 0).all(), "a slot was added twice"
             self._intervals.group_of[slots] = 0
-            self._reconstruct()
+            self._reconstruct(slots if self._n_intervals == slots.size else self._intervals.live())
             return
         n_missed, n_revived = _join(
             self._windows, self._sizes, slots, lows, highs, self._intervals.group_of
@@ -138,6 +142,15 @@ class StabbingPartition:
         self._sweep()
         return self._windows.groups.copy(), self._sizes[self._windows.groups]
 
+    def group_points(self) -> tuple[Int32s, Int64s]:
+        """The number and the point of every group, by ascending point."""
+        self._sweep()
+        return self._windows.groups.copy(), self._windows.highs.copy()
+
+    def group_of(self, slots: Int64s) -> Int32s:
+        """The number of each slot's group."""
+        return self._intervals.group_of[slots]
+
     def members(self, groups: Int32s) -> tuple[Int64s, Int32s]:
         """The slots of these groups, ascending, and which group each is in."""
         wanted = np.zeros(self._sizes.size + 1, np.bool_)  # the last entry is for group -1
@@ -170,12 +183,19 @@ class StabbingPartition:
         assert (intervals.highs[witnesses[:-1]] < intervals.lows[witnesses[1:]]).all(), (
             "witnesses are disjoint"
         )
-        assert self._n_groups <= (1 + self.epsilon) * witnesses.size, "not too many groups"
+        assert not self._is_due(), "not too many groups"
         check_groups(self.groups(), intervals)
 
     def memory_bytes(self) -> int:
         """Bytes of all arrays."""
-        own = (*self._intervals, *self._windows, self._is_witness, self._sizes, self._free)
+        own = (
+            *self._intervals,
+            *self._windows,
+            self._is_witness,
+            self._witnesses,
+            self._sizes,
+            self._free,
+        )
         return self._orders.memory_bytes() + sum(array.nbytes for array in own)
 
     def _open(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
@@ -216,13 +236,15 @@ class StabbingPartition:
             self._windows.lows[kept], self._windows.highs[kept], self._windows.groups[kept]
         )
 
-    def _reconstruct_if_due(self) -> None:
-        if self._n_groups > (1 + self.epsilon) * self._n_witnesses:
-            self._reconstruct()
+    def _is_due(self) -> bool:
+        return self._n_groups > (1 + self.epsilon) * self._n_witnesses
 
-    def _reconstruct(self) -> None:
-        """Make the smallest partition of what is there."""
-        slots = self._intervals.live()
+    def _reconstruct_if_due(self) -> None:
+        if self._is_due():
+            self._reconstruct(self._intervals.live())
+
+    def _reconstruct(self, slots: Int64s) -> None:
+        """Make the smallest partition of `slots`, which are all that are there."""
         slots = slots[np.argsort(self._intervals.lows[slots], kind="stable")]
         found = _greedy(self._intervals.lows[slots], self._intervals.highs[slots])
         self._n_groups = self._n_witnesses = found.window_lows.size
@@ -232,10 +254,16 @@ class StabbingPartition:
         self._windows = Windows(
             found.window_lows, found.window_highs, np.arange(self._n_groups, dtype=np.int32)
         )
-        self._is_witness[:] = 0
-        self._is_witness[slots[found.witnesses]] = 1
+        self._is_witness[self._witnesses] = 0
+        self._witnesses = slots[found.witnesses]
+        self._is_witness[self._witnesses] = 1
         self._orders.forget()
         self.reconstructions += 1
+
+
+def pays_for_rebuild(slots: Int64s, intervals: Intervals) -> bool:
+    """Whether a batch is so large that looking at every slot once more costs it little."""
+    return 2 * slots.size >= intervals.group_of.size
 
 
 class Greedy(NamedTuple):
