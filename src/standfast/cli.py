@@ -1,0 +1,143 @@
+"""The command line: one function per command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from standfast import demo as show
+from standfast.operators.catalog import CATALOG
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+console = Console()
+
+
+def main() -> None:
+    """Entry point of the `standfast` command."""
+    app()
+
+
+@app.command()
+def demo(
+    queries: Annotated[int, typer.Option(min=100, help="how many standing queries")] = 100_000,
+    out: Annotated[Path, typer.Option(help="folder for the picture")] = Path("demo-output"),
+    seed: Annotated[int, typer.Option(help="draws the queries")] = 1,
+) -> None:
+    """Replay real trades against standing queries and draw what happened."""
+    with console.status("compiling kernels (half a minute the first time, then cached)"):
+        show.warm_up(seed)
+    with console.status(f"registering {queries:,} standing queries"):
+        replay = show.Replay(queries, seed)
+    console.print(f"{replay.n_queries:,} standing queries registered: {_sizes(replay)}")
+    steps: list[show.Step] = []
+    bar = Progress(
+        TextColumn("market time"), BarColumn(None), MofNCompleteColumn(), TimeElapsedColumn()
+    )
+    task = bar.add_task("", total=replay.n_steps)
+    with Live(console=console, refresh_per_second=8) as live:
+        for step in replay.steps():
+            steps.append(step)
+            bar.advance(task)
+            live.update(Group(bar, _now(steps)))
+    picture = out / "demo.png"
+    show.draw(steps, replay.n_queries, picture)
+    console.print(_summary(replay, steps))
+    console.print(
+        f"{replay.n_changed:,} queries came or went on the way; {replay.n_checked} rows were "
+        f"compared with every query by brute force: all equal"
+    )
+    console.print(f"picture: [bold]{picture}[/bold]")
+
+
+@app.command()
+def strategies() -> None:
+    """Print the catalogue of strategies, the page docs/strategies.md."""
+    typer.echo(catalogue_page(), nl=False)
+
+
+def catalogue_page() -> str:
+    """Every way to answer every question, in Markdown, from what the ways say of themselves."""
+    lines = [
+        "# Strategies",
+        "",
+        "Printed by `standfast strategies` from the catalogue: a line is a class and its Spec.",
+        "n standing queries, m stored rows, tau stabbing groups, k affected queries.",
+    ]
+    for question, ways in CATALOG.items():
+        heads = ["strategy", "what it does", "paper", "time", "space", "promise"]
+        heads += ["attributes"] if question == "filter" else []
+        lines += ["", f"## {question}", "", _row(heads), _row(["---"] * len(heads))]
+        for name, way in ways.items():
+            spec = way.spec
+            does = (way.__doc__ or "").splitlines()[0]
+            most = "1" if spec.max_attributes == 1 else f"up to {spec.max_attributes}"
+            cells = [f"`{name}`", does, spec.paper, spec.time, spec.space, spec.promise, most]
+            lines.append(_row(cells[: len(heads)]))
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _sizes(replay: show.Replay) -> str:
+    return ", ".join(f"{name} {len(group):,}" for name, group in replay.groups.items())
+
+
+def _now(steps: list[show.Step]) -> Table:
+    """The live figures of the last step."""
+    step, spots = steps[-1], steps[-1].hotspots
+    table = Table.grid(padding=(0, 3))
+    affected = sum(step.affected.values())
+    table.add_row("trades per second", f"[bold]{step.rate:,.0f}[/bold]", _spark(steps))
+    table.add_row("affected queries", f"[bold]{affected:,}[/bold]", f"by {step.n_trades:,} trades")
+    table.add_row(
+        "hotspots",
+        f"[bold]{spots.points.size}[/bold]",
+        f"hold {spots.sizes.sum():,} band joins; {spots.n_groups:,} stabbing groups in all",
+    )
+    return table
+
+
+def _spark(steps: list[show.Step], width: int = 40) -> str:
+    """The latest rates as a line of bars."""
+    rates = [step.rate for step in steps[-width:]]
+    return "".join("▁▂▃▄▅▆▇█"[int(7 * rate / max(*rates, 1.0))] for rate in rates)
+
+
+def _summary(replay: show.Replay, steps: list[show.Step]) -> Table:
+    table = Table(title="What the standing queries saw", title_justify="left", box=SIMPLE)
+    for column in ("template", "strategy"):
+        table.add_column(column, no_wrap=True)
+    for column in ("queries", "affected", "us / event", "MB"):
+        table.add_column(column, justify="right")
+    for name, group in replay.groups.items():
+        counted = group.metrics()
+        n_events, seconds = int(counted["events"]), float(counted["seconds"])
+        table.add_row(
+            name,
+            group.way,
+            f"{len(group):,}",
+            f"{sum(step.affected[name] for step in steps):,}",
+            f"{1e6 * seconds / max(n_events, 1):.1f}",
+            f"{group.memory_bytes() / 1e6:.1f}",
+        )
+    n_trades, seconds = sum(s.n_trades for s in steps), sum(s.seconds for s in steps)
+    affected = sum(sum(s.affected.values()) for s in steps)
+    table.caption = (
+        f"{n_trades:,} trades in {seconds:.1f} s of work: {n_trades / seconds:,.0f} trades per "
+        f"second, {affected:,} affected queries found and counted"
+    )
+    table.caption_justify = "left"
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""The demo: real trades, replayed against standing queries of both questions while these change.
+
+    trades ----+----------------> price_watch   filter on symbol and price
+               +----------------> big_trades    filter on quantity
+               +--> spot    --+-> basis         band join: how far a spot trade lies from a price
+               +--> futures --+                 at which a future has traded
+
+Traders like round numbers, so the queries crowd around them: these are the hotspots. On the way
+some queries leave and others come, around the prices of the moment, and a few rows are checked
+against comparing everything with everything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from standfast import workloads
+from standfast.engine.answer import Answer
+from standfast.engine.engine import Engine
+from standfast.engine.group import Group
+from standfast.model.numbers import floats_of
+from standfast.operators.band_join.groups import ByGroups
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Parameters = dict[str, npt.NDArray[Any]]
+
+COLUMNS = {"symbol": "string", "price": "float64", "qty": "float64"}
+TEMPLATES = {
+    "price_watch": "SELECT * FROM trades WHERE symbol = :symbol AND price BETWEEN :lo AND :hi",
+    "big_trades": "SELECT * FROM trades WHERE qty >= :size",
+    "basis": """SELECT s.symbol, s.price, f.price AS future FROM spot AS s JOIN futures AS f
+                ON f.price - s.price BETWEEN :lo AND :hi""",
+}
+SHARES = {"price_watch": 0.3, "big_trades": 0.2, "basis": 0.5}
+STEP_SECONDS = 5  # of market time
+STEPS_BETWEEN_CHANGES = 10
+CHANGED_SHARE = 0.01
+CHECKED_ROWS = 4
+HOT_SHARE = 0.01  # a stabbing group with this share of the bands is shown as a hotspot
+
+
+class Hotspots(NamedTuple):
+    """Stabbing groups that hold many bands: where they are, in dollars, and how many they hold."""
+
+    points: Floats
+    sizes: Counts
+    n_groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What happened in a few seconds of market time."""
+
+    market_seconds: float
+    n_trades: int
+    seconds: float
+    affected: dict[str, int]
+    hotspots: Hotspots
+
+    @property
+    def rate(self) -> float:
+        """Trades per second of work."""
+        return self.n_trades / self.seconds if self.seconds else 0.0
+
+
+class Replay:
+    """An engine with the demo's inputs and queries, and the trades still to come."""
+
+    def __init__(self, n_queries: int, seed: int) -> None:
+        self.trades = workloads.trades()
+        self.engine = Engine()
+        for name in ("trades", "spot", "futures"):
+            self.engine.stream(name, COLUMNS)
+        self.groups = {n: self.engine.register(sql, name=n) for n, sql in TEMPLATES.items()}
+        self.n_changed = self.n_checked = 0
+        self._rng = np.random.default_rng(seed)
+        self._asked: dict[str, Parameters] = {}
+        self._prices = _first_prices(self.trades)
+        for name, share in SHARES.items():
+            self._add(name, round(n_queries * share))
+
+    @property
+    def n_queries(self) -> int:
+        return sum(map(len, self.groups.values()))
+
+    @property
+    def n_steps(self) -> int:
+        return len(self._cuts()) - 1
+
+    def steps(self) -> Iterator[Step]:
+        """Push the trades in steps of market time, with changes of the queries in between."""
+        cuts = self._cuts()
+        for number, (start, stop) in enumerate(pairwise(cuts)):
+            if number and number % STEPS_BETWEEN_CHANGES == 0:
+                self._change()
+            batch = self.trades.slice(start, stop - start)
+            is_spot = pc.equal(batch["market"], "spot")
+            parts = {"spot": batch.filter(is_spot), "futures": batch.filter(pc.invert(is_spot))}
+            begin = time.perf_counter()
+            answers = self.engine.push("trades", batch)
+            counts = {name: _counts(answer) for name, answer in answers.items()}
+            joined = [self.engine.push(name, part)["basis"] for name, part in parts.items()]
+            counts["basis"] = np.concatenate([_counts(answer) for answer in joined])
+            seconds = time.perf_counter() - begin
+            if number and number % STEPS_BETWEEN_CHANGES == 0:
+                self._check(batch, parts["spot"], counts, before=start)
+            self._prices.update(_last_prices(batch))
+            affected = {name: int(count.sum()) for name, count in counts.items()}
+            market_seconds = (number + 1.0) * STEP_SECONDS
+            spots = hotspots(self.groups["basis"])
+            yield Step(market_seconds, batch.num_rows, seconds, affected, spots)
+
+    def _cuts(self) -> list[int]:
+        arrival = self.trades["arrival"].cast(pa.int64()).to_numpy()
+        ends = np.arange(arrival[0], arrival[-1], STEP_SECONDS * 1_000_000)[1:]
+        return [0, *np.searchsorted(arrival, ends).tolist(), arrival.size]
+
+    def _add(self, name: str, n: int) -> None:
+        drawn = _draw(name, n, self._prices, self._rng)
+        ids = self.groups[name].add(drawn).to_numpy()
+        fresh = {"id": ids} | drawn
+        before = self._asked.get(name, {hole: values[:0] for hole, values in fresh.items()})
+        self._asked[name] = {h: np.concatenate([before[h], fresh[h]]) for h in fresh}
+
+    def _change(self) -> None:
+        """The oldest queries leave; as many come, around the prices of the moment."""
+        for name, group in self.groups.items():
+            n = round(CHANGED_SHARE * len(group))
+            group.remove(self._asked[name]["id"][:n])
+            self._asked[name] = {hole: values[n:] for hole, values in self._asked[name].items()}
+            self._add(name, n)
+            self.n_changed += 2 * n
+
+    def _check(
+        self, batch: pa.Table, spot: pa.Table, counts: dict[str, Counts], *, before: int
+    ) -> None:
+        """The first rows of a step again, each compared with every query and every stored row."""
+        rows = batch.slice(0, CHECKED_ROWS).to_pylist()
+        watch, big, basis = (self._asked[name] for name in TEMPLATES)
+        for i, row in enumerate(rows):
+            same = watch["symbol"] == row["symbol"]
+            held = same & (watch["lo"] <= row["price"]) & (row["price"] <= watch["hi"])
+            _expect("price_watch", int(held.sum()), counts["price_watch"][i])
+            _expect("big_trades", int((row["qty"] >= big["size"]).sum()), counts["big_trades"][i])
+        earlier = self.trades.slice(0, before)
+        futures = earlier.filter(pc.not_equal(earlier["market"], "spot"))
+        for i, price in enumerate(spot["price"].slice(0, CHECKED_ROWS).to_pylist()):
+            gaps = np.unique(futures["price"].to_numpy() - price)
+            hit = np.searchsorted(gaps, basis["lo"]) < np.searchsorted(gaps, basis["hi"], "right")
+            _expect("basis", int(hit.sum()), counts["basis"][i])
+        self.n_checked += len(rows) + min(CHECKED_ROWS, spot.num_rows)
+
+
+def warm_up(seed: int) -> None:
+    """Compile all that a replay calls, by the beginning of a small one."""
+    for _ in islice(Replay(1000, seed).steps(), STEPS_BETWEEN_CHANGES + 2):
+        pass
+
+
+def hotspots(group: Group) -> Hotspots:
+    """The largest stabbing groups of a band join that is answered by groups."""
+    strategy = group.reader.strategy
+    if not isinstance(strategy, ByGroups):
+        return Hotspots(np.empty(0), np.empty(0, np.int64), 0)
+    groups = strategy.partition.groups()
+    sizes = np.diff(groups.offsets)
+    hot = sizes >= HOT_SHARE * len(group)
+    return Hotspots(floats_of(groups.points[hot]), sizes[hot], sizes.size)
+
+
+def draw(steps: list[Step], n_queries: int, path: Path) -> None:
+    """The picture of a replay: throughput, affected queries, hotspots."""
+    from matplotlib.figure import Figure
+
+    minutes = np.array([step.market_seconds for step in steps]) / 60
+    n_trades = np.array([step.n_trades for step in steps])
+    figure = Figure(figsize=(11, 9), layout="constrained")
+    top, middle, bottom = figure.subplots(3, 1)
+    title = f"{n_trades.sum():,} real trades against {n_queries:,} standing queries"
+    figure.suptitle(title, fontsize=15)
+    rates = np.array([step.rate for step in steps])
+    top.fill_between(minutes, rates, color="#4c78a8", alpha=0.25)
+    top.plot(minutes, rates, color="#4c78a8")
+    typical = float(np.median(rates))
+    top.axhline(typical, color="#4c78a8", linestyle=":", label=f"median {typical:,.0f}")
+    top.set(ylabel="trades per second", ylim=(0, None))
+    top.set_title("Throughput", loc="left")
+    for name, colour in zip(TEMPLATES, ("#f58518", "#54a24b", "#b279a2"), strict=True):
+        each = np.array([step.affected[name] for step in steps]) / np.maximum(n_trades, 1)
+        middle.plot(minutes, np.maximum(each, 1), color=colour, label=name)
+    middle.set(ylabel="queries per trade", yscale="log", xlabel="minutes of market time")
+    middle.set_title("Affected standing queries", loc="left")
+    spots = steps[-1].hotspots
+    bottom.vlines(spots.points, 0, spots.sizes, color="#e45756", linewidth=3)
+    bottom.plot(spots.points, spots.sizes, "o", color="#e45756")
+    bottom.set(ylabel="standing queries", xlabel="dollars between spot and future", ylim=(0, None))
+    bottom.set_xscale("symlog", linthresh=1)
+    ticks = [-300, -100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300]
+    bottom.set_xticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks])
+    bottom.set_title(
+        f"Hotspots of the band joins: {spots.points.size} of {spots.n_groups} stabbing groups "
+        f"hold {spots.sizes.sum():,} queries",
+        loc="left",
+    )
+    for axes in (top, middle, bottom):
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in (top, middle):
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def _draw(name: str, n: int, prices: dict[str, float], rng: np.random.Generator) -> Parameters:
+    """Parameters of n new queries around the prices of the moment."""
+    if name == "big_trades":
+        return {"size": np.round(np.exp(rng.normal(2, 2, n)), 3)}
+    if name == "basis":
+        dollars = np.array([1, 2, 5, 10, 20, 25, 50, 75, 100, 150, 200, 250, 300])
+        popular = workloads.zipf_groups(n + dollars.size, dollars.size, 0.8, rng)[:n]
+        centres = dollars[popular] * rng.choice([-1, 1], n)
+        odd = rng.random(n) < 0.005
+        centres = np.where(odd, rng.uniform(-350, 350, n), centres)
+        reach = np.where(odd, 0.05, 0.02 * dollars[popular])
+        return {"lo": centres - rng.exponential(reach), "hi": centres + rng.exponential(reach)}
+    symbols = rng.choice(np.array(list(prices)), n)
+    now = np.array([prices[symbol] for symbol in symbols])
+    tick = np.where(now > 10_000, 10.0, 0.5)
+    levels = np.round(now / tick + rng.normal(0, 6, n)) * tick
+    width = rng.exponential(0.2, n) * tick
+    return {"symbol": symbols, "lo": levels - width, "hi": levels + width}
+
+
+def _first_prices(trades: pa.Table) -> dict[str, float]:
+    return _last_prices(trades.take(np.arange(trades.num_rows)[::-1]))
+
+
+def _last_prices(batch: pa.Table) -> dict[str, float]:
+    return dict(zip(batch["symbol"].to_pylist(), batch["price"].to_pylist(), strict=True))
+
+
+def _counts(answer: Answer) -> Counts:
+    counts: Counts = answer.counts()["queries"].to_numpy()
+    return counts
+
+
+def _expect(name: str, expected: int, counted: int) -> None:
+    assert expected == counted, f"{name}: {counted} affected queries, brute force finds {expected}"
