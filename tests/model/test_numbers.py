@@ -73,40 +73,40 @@ def test_special_bounds_on_integer_differences_are_exact(bounds):
     check_rounding(DIFFERENCES[:: len(DIFFERENCES) // 400], bounds, INTEGER_DIFFERENCES)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.lists(any_float, min_size=1, max_size=8), st.lists(any_float, min_size=1, max_size=8))
 def test_float_bounds_on_a_float_column_are_exact(values, bounds):
     check_rounding(values + bounds, np.array(bounds), FLOATS)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.lists(any_float, min_size=1, max_size=8), st.lists(any_integer, min_size=1, max_size=8))
 def test_integer_bounds_on_a_float_column_are_exact(values, bounds):
     near = [math.nextafter(float(b), side) for b in bounds for side in (-math.inf, math.inf)]
     check_rounding([*values, *near, *map(float, bounds)], np.array(bounds), FLOATS)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.lists(any_integer, min_size=1, max_size=8), st.lists(any_float, min_size=1, max_size=8))
 def test_float_bounds_on_an_integer_column_are_exact(values, bounds):
     near = [int(b) + step for b in bounds if abs(b) < 2.0**62 for step in (-1, 0, 1)]
     check_rounding(values + near, np.array(bounds), INTEGERS)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.lists(any_integer, min_size=1, max_size=8), st.lists(any_integer, min_size=1, max_size=8))
 def test_integer_bounds_on_an_integer_column_are_exact(values, bounds):
     check_rounding(values + bounds, np.array(bounds), INTEGERS)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(any_integer, any_integer, st.integers(1 - FAR, FAR - 1))
 def test_integer_bounds_on_differences_are_exact(left, right, bound):
     values = [left - right, bound, bound + 1, bound - 1]
     check_rounding(values, np.array([bound]), INTEGER_DIFFERENCES)
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=100, derandomize=True, deadline=None)
 @given(st.lists(any_float, min_size=1, max_size=20))
 def test_keys_order_like_the_floats_and_lead_back_to_them(values):
     keys = float_keys(np.array(values))
@@ -115,13 +115,13 @@ def test_keys_order_like_the_floats_and_lead_back_to_them(values):
         assert (key_a < key_b, key_a == key_b) == (a < b, a == b)
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=100, derandomize=True, deadline=None)
 @given(any_float)
 def test_negating_a_float_negates_its_key(value):
     assert float_keys(np.array([-value]))[0] == -float_keys(np.array([value]))[0]
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=100, derandomize=True, deadline=None)
 @given(st.integers(-INF_KEY, INF_KEY))
 def test_every_key_on_the_line_has_its_float(key):
     assert float_keys(floats_of(np.array([key]))).tolist() == [key]

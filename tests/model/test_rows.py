@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import standfast.model.rows as rows_module
 from standfast.errors import BadInput
 from standfast.model.rows import ARROW_TYPES, MAX_TIME_US, read_rows
 from standfast.model.stream import Input
@@ -269,6 +270,20 @@ def test_a_table_needs_its_key():
         (1, "null key", "k", "nan"),
         (2, "null key", "s", "None"),
     ]
+
+
+def test_columns_of_one_type_are_never_judged_value_by_value(monkeypatch):
+    monkeypatch.setattr(rows_module, "_judged_one_by_one", None)
+    n_rows = 1_000
+    arrays = {
+        "symbol": pa.array(["a", None] * 500),
+        "price": np.arange(n_rows, dtype=np.float32),
+        "shares": np.arange(n_rows, dtype=np.float64) / 2,
+        "ts": np.arange(n_rows).astype("M8[ns]"),
+    }
+    assert read_rows(TRADES, arrays).kept.tolist() == list(range(0, n_rows, 2))
+    lists = {name: list(values) for name, values in GOOD.items()}
+    assert read_rows(TRADES, lists).kept.size == 3
 
 
 def test_a_long_value_is_cut_in_the_report():

@@ -27,7 +27,7 @@ def outcome_is_a_question_or_a_refusal(sql: str) -> None:
     assert text.startswith(("filter ", "band_join ")) or "\nhint: " in text
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.text(max_size=200))
 @example("\x00")
 @example("\ud800")
@@ -36,20 +36,20 @@ def test_random_text_is_refused(text):
     outcome_is_a_question_or_a_refusal(text)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.text(max_size=60), st.text(max_size=60))
 @example("trades WHERE price < ", "AND price < 1e99999999999999999999999")
 def test_random_text_inside_a_statement_is_refused(first, second):
     outcome_is_a_question_or_a_refusal(f"SELECT * FROM {first} :p {second}")
 
 
-@settings(max_examples=700, deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join))
 def test_random_words_of_sql_are_read_or_refused(text):
     outcome_is_a_question_or_a_refusal(f"SELECT {text}")
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=250, deadline=None, derandomize=True)
 @given(
     st.sampled_from([case.sql for case in cases("accepted")]),
     st.lists(st.tuples(st.integers(0, 40), st.sampled_from(WORDS)), min_size=1, max_size=4),

@@ -179,7 +179,7 @@ def _timestamps(column: Any) -> tuple[Any, Faults] | None:
         values, per_second, valid = ticks
         if per_second > 1_000_000:
             values = values // (per_second // 1_000_000)
-        else:
+        elif per_second < 1_000_000:
             factor = 1_000_000 // per_second
             values = np.clip(values, -1, MAX_TIME_US // factor + 1) * factor
     else:
