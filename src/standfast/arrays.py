@@ -41,6 +41,16 @@ def pooled(shape: int | tuple[int, ...], dtype: type[T]) -> npt.NDArray[T]:
     return np.frombuffer(pa.allocate_buffer(size), dtype).reshape(shape)
 
 
+def with_room(array: npt.NDArray[T], size: int) -> npt.NDArray[T]:
+    """The array itself if its last axis holds `size`, else a copy with half as much again."""
+    have = array.shape[-1]
+    if size <= have:
+        return array
+    wide = np.empty((*array.shape[:-1], max(size, have * 3 // 2)), array.dtype)
+    wide[..., :have] = array
+    return wide
+
+
 class SpanList(NamedTuple):
     """Slices of a published order: event `events[i]` hit `order[starts[i]:stops[i]]`.
 

@@ -15,17 +15,12 @@ Cost       add and remove O(log n) amortised a query; 17 + 16 d bytes a slot, 17
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
-import numpy.typing as npt
 
 from standfast._numba import kernel
-from standfast.arrays import Int64s
+from standfast.arrays import Int64s, with_room
 from standfast.errors import BadParameters
 from standfast.indexes.sorted_runs import Run, SortedRuns
-
-T = TypeVar("T", bound=np.generic)
 
 # Fewer dead slots than this are not worth a renumbering.
 FEW = 4096
@@ -132,20 +127,11 @@ class Registry:
         return slots
 
     def _grow(self, n: int) -> None:
-        wanted = self.n_slots + n
-        if wanted > self._ids.size:
-            room = max(wanted, self._ids.size * 3 // 2)
-            self._ids = _widened(self._ids, room)
-            self._alive = _widened(self._alive, room)
-            self._lows = _widened(self._lows, room)
-            self._highs = _widened(self._highs, room)
-        self.n_slots = wanted
-
-
-def _widened(array: npt.NDArray[T], room: int) -> npt.NDArray[T]:
-    wide = np.empty((*array.shape[:-1], room), array.dtype)
-    wide[..., : array.shape[-1]] = array
-    return wide
+        self.n_slots += n
+        self._ids = with_room(self._ids, self.n_slots)
+        self._alive = with_room(self._alive, self.n_slots)
+        self._lows = with_room(self._lows, self.n_slots)
+        self._highs = with_room(self._highs, self.n_slots)
 
 
 @kernel

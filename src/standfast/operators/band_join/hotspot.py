@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from standfast.arrays import Hits, Int64s, Together
+from standfast.arrays import Hits, Int64s, Together, with_room
 from standfast.indexes.hotspot_tracker import HotspotTracker, Moves
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.model.query import BandJoin
@@ -34,9 +34,8 @@ class Hotspot(BandStrategy):
         self._highs = np.empty(0, np.int64)
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
-        if slots.size and int(slots.max()) >= self._lows.size:
-            room = max(self._lows.size * 3 // 2, int(slots.max()) + 1)
-            self._lows, self._highs = np.resize(self._lows, room), np.resize(self._highs, room)
+        n_slots = int(slots.max(initial=-1)) + 1
+        self._lows, self._highs = with_room(self._lows, n_slots), with_room(self._highs, n_slots)
         self._lows[slots], self._highs[slots] = lows[0], highs[0]
         self._follow(self.tracker.add(slots, lows[0], highs[0]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from standfast._numba import kernel
-from standfast.arrays import Hits, Int64s, Matches
+from standfast.arrays import Hits, Int64s, Matches, with_room
 from standfast.indexes.keys import difference
 from standfast.indexes.sorted_runs import Run, SortedRuns
 from standfast.model.query import BandJoin
@@ -27,10 +27,8 @@ class Merge(BandStrategy):
         self._highs = np.empty(0, np.int64)
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
-        if slots.size and int(slots.max()) >= self._highs.size:
-            room = max(2 * self._highs.size, int(slots.max()) + 1)
-            self._lows = np.resize(self._lows, room)
-            self._highs = np.resize(self._highs, room)
+        n_slots = int(slots.max(initial=-1)) + 1
+        self._lows, self._highs = with_room(self._lows, n_slots), with_room(self._highs, n_slots)
         self._lows[slots], self._highs[slots] = lows[0], highs[0]
         self._bands.insert(lows[0], slots)
 
