@@ -40,7 +40,7 @@ def key_of(value: float) -> int:
 
 @kernel
 def difference(stored: int, event: int, is_float: bool) -> int:
-    """Key of `stored - event`, ascending in `stored`, descending in `event`."""
+    """Key of `stored - event`: ascending in `stored`; descending in `event` while it is finite."""
     if is_float:
         if stored == event and (stored == INF_KEY or stored == -INF_KEY):
             return FAR if stored > 0 else -FAR

@@ -19,7 +19,7 @@ import numpy as np
 
 from standfast._numba import in_parts, kernel
 from standfast.arrays import Groups, GroupSpans, Hits, Int32s, Int64s, SpanList, pooled
-from standfast.indexes.keys import difference
+from standfast.indexes.keys import INF_KEY, difference
 from standfast.indexes.sorted_runs import (
     Run,
     SortedRuns,
@@ -130,13 +130,28 @@ def _probed(
     high_counts = pooled((groups.n_groups, values.size), np.int32)
     low_counts.fill(0)
     high_counts.fill(0)
+    edges = _edges(values, is_float=is_float)
     for run in runs:
 
         def probe(first: int, last: int, run: Run = run) -> None:
-            _probe(groups, first, last, run, values, is_float, minuend, low_counts, high_counts)
+            _probe(
+                groups, first, last, run, values, edges, is_float, minuend, low_counts, high_counts
+            )
 
         in_parts(probe, groups.n_groups, cost=20 * low_counts.size)
     return GroupSpans(groups, low_counts, high_counts)
+
+
+def _edges(values: Int64s, *, is_float: bool) -> Int64s:
+    """Cut the events where they become infinite.
+
+    A difference descends in the event only between such cuts: inf - 1 is inf, which a band may
+    hold, but inf - inf is beyond every band.
+    """
+    if not is_float:
+        return np.array([0, values.size])
+    finite = np.searchsorted(values, [1 - INF_KEY, INF_KEY])
+    return np.array([0, *finite, values.size])
 
 
 # A probe of one group costs about as much as merging this many rows.
@@ -147,8 +162,8 @@ CELLS_AT_ONCE = 1 << 25
 
 @kernel
 def _probe(
-    groups: Groups, first: int, last: int, run: Run, values: Int64s, is_float: bool,
-    minuend: bool, low_counts: Int32s, high_counts: Int32s,
+    groups: Groups, first: int, last: int, run: Run, values: Int64s, edges: Int64s,
+    is_float: bool, minuend: bool, low_counts: Int32s, high_counts: Int32s,
 ) -> None:  # fmt: skip
     """Raise the counts of groups `first` to `last` to what this run's rows hit."""
     n = run.keys.size
@@ -158,35 +173,39 @@ def _probe(
         lows = groups.lows[groups.offsets[g] : groups.offsets[g + 1]]
         highs = groups.highs[groups.offsets[g] : groups.offsets[g + 1]]
         low, high = (-highs[-1], -lows[0]) if minuend else (lows[0], highs[-1])
-        # Only events whose rows reach into the bands' reach can hit anything.
-        begin = _first_not_above(values, 0, run.keys[0], high, is_float)
-        end = _first_not_above(values, begin, run.keys[n - 1], low - 1, is_float)
-        place = 0
-        for e in range(begin, end):
-            event = values[e]
-            place = first_beyond(run.keys, event, limit, is_float, place)
-            left, right = living_below(run, place - 1), living_above(run, place)
-            low_count, high_count = 0, 0
-            if left >= 0:
-                gap = difference(run.keys[left], event, is_float)
-                if minuend:
-                    high_count = _count_highs(highs, -gap)
-                else:
-                    low_count = _count_lows(lows, gap)
-            if right < n:
-                gap = difference(run.keys[right], event, is_float)
-                if minuend:
-                    low_count = _count_lows(lows, -gap)
-                else:
-                    high_count = _count_highs(highs, gap)
-            low_counts[g, e] = max(low_counts[g, e], low_count)
-            high_counts[g, e] = max(high_counts[g, e], high_count)
+        for part in range(edges.size - 1):
+            # Only events whose rows reach into the bands' reach can hit anything.
+            begin, stop = edges[part], edges[part + 1]
+            begin = _first_not_above(values, begin, stop, run.keys[0], high, is_float)
+            stop = _first_not_above(values, begin, stop, run.keys[n - 1], low - 1, is_float)
+            place = 0
+            for e in range(begin, stop):
+                event = values[e]
+                place = first_beyond(run.keys, event, limit, is_float, place)
+                left, right = living_below(run, place - 1), living_above(run, place)
+                low_count, high_count = 0, 0
+                if left >= 0:
+                    gap = difference(run.keys[left], event, is_float)
+                    if minuend:
+                        high_count = _count_highs(highs, -gap)
+                    else:
+                        low_count = _count_lows(lows, gap)
+                if right < n:
+                    gap = difference(run.keys[right], event, is_float)
+                    if minuend:
+                        low_count = _count_lows(lows, -gap)
+                    else:
+                        high_count = _count_highs(highs, gap)
+                low_counts[g, e] = max(low_counts[g, e], low_count)
+                high_counts[g, e] = max(high_counts[g, e], high_count)
 
 
 @kernel
-def _first_not_above(values: Int64s, start: int, row: int, limit: int, is_float: bool) -> int:
-    """First event from `start` on whose difference `row - event` is at most `limit`."""
-    low, high = start, values.size
+def _first_not_above(
+    values: Int64s, start: int, stop: int, row: int, limit: int, is_float: bool
+) -> int:
+    """First event of `start` to `stop` whose difference `row - event` is at most `limit`."""
+    low, high = start, stop
     while low < high:
         middle = (low + high) >> 1
         if difference(row, values[middle], is_float) > limit:
