@@ -21,7 +21,7 @@ from rich.table import Table as Listing
 from benchmarks.figure import Figure, Size, Verdict, load, save
 from benchmarks.figures import figures
 from benchmarks.plot import plot
-from benchmarks.report import write_report
+from benchmarks.report import report_text
 
 HERE = Path(__file__).parent
 console = Console()
@@ -45,7 +45,9 @@ def main(
     results = HERE / "results" / ("smoke" if smoke else "")
     chosen = [known[name] for name in names] if names else list(known.values())
     verdicts = _report_only(chosen, results) if report else _run(chosen, size, results)
-    write_report(known.values(), results, (results if smoke else HERE) / "REPORT.md")
+    folder = "." if smoke else "results"
+    text = report_text(known.values(), results, folder)
+    ((results if smoke else HERE) / "REPORT.md").write_text(text)
     missed = [name for name, verdict in verdicts.items() if not (verdict and verdict.holds)]
     crashed = [name for name, verdict in verdicts.items() if verdict is None]
     if crashed or (missed and size == "full"):

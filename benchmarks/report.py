@@ -12,21 +12,17 @@ HEAD = """# Report
 Written by `python -m benchmarks --report` from the CSV files in `{results}`; do not edit.
 Every figure is a program: `python -m benchmarks <name>` measures it again. All answers of a figure
 are compared with each other in the run that measures them, and a run with unequal answers fails.
-Times are the best of a few runs; DuckDB and Polars may use every core, our ways use one.
+Times are the best of a few runs; DuckDB and Polars may use every core, so may ours where
+a batch is large.
 """
 
 
-def write_report(figures: Iterable[Figure], results: Path, path: Path) -> None:
-    """Write the report of all figures that have been measured; name those that have not."""
+def report_text(figures: Iterable[Figure], results: Path, folder: str) -> str:
+    """The report of all figures measured in `results`, which its links call `folder`."""
     figures = list(figures)
-    parts = [HEAD.format(results=_relative(results, path)), _summary(figures, results)]
-    parts += [_section(figure, results, path) for figure in figures]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(parts))
-
-
-def _relative(results: Path, path: Path) -> str:
-    return results.resolve().relative_to(path.resolve().parent).as_posix()
+    parts = [HEAD.format(results=folder), _summary(figures, results)]
+    parts += [_section(figure, results, folder) for figure in figures]
+    return "\n".join(parts)
 
 
 def _summary(figures: list[Figure], results: Path) -> str:
@@ -38,7 +34,7 @@ def _summary(figures: list[Figure], results: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _section(figure: Figure, results: Path, path: Path) -> str:
+def _section(figure: Figure, results: Path, folder: str) -> str:
     file = results / f"{figure.name}.csv"
     lines = [f"## {figure.name}", "", f"{figure.source}."]
     if figure.notes:
@@ -49,7 +45,6 @@ def _section(figure: Figure, results: Path, path: Path) -> str:
         return "\n".join(lines)
     table = load(file)
     verdict = figure.holds(table)
-    folder = _relative(results, path)
     lines += [
         f"- **Ours**: {verdict.text}",
         f"- **{_word(verdict.holds).capitalize()}**, {table.size} size, on {table.machine}.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.band_case import BandCase, affected, pairs, peer
 from benchmarks.data import band_case
+from benchmarks.engine_case import pushed, pushed_pairs
 from benchmarks.figure import Figure, Size, Table, Verdict
 from benchmarks.peers.duckdb_asof import DuckdbAsof
 from benchmarks.peers.numpy_searchsorted import OneSearch, TwoSearches
@@ -31,7 +32,9 @@ def holds(table: Table) -> Verdict:
         f"at {x:,.0f} queries, spans {spans:,.0f} events/s, {spans / unit:,.0f} times NumPy's two "
         f"searches per event ({unit:,.0f}/s); pairs {written:,.0f} events/s, "
         f"{written / unit:,.0f} times. Against the fastest peer, {fastest} ({best:,.0f}/s): "
-        f"{spans / best:,.0f} and {written / best:,.1f} times. All results are equal."
+        f"{spans / best:,.0f} and {written / best:,.1f} times. Through the engine, with doors, "
+        f"stores and Arrow: {table.value('engine.push', x):,.0f} events/s, and "
+        f"{table.value('engine.push and pairs', x):,.0f} as pairs. All results are equal."
     )
     return Verdict(spans >= 5000 * unit and written >= 50 * unit, text)
 
@@ -48,6 +51,8 @@ FIGURE = Figure(
     series={
         "spans": affected("groups"),
         "pairs": pairs("groups"),
+        "engine.push": pushed(),
+        "engine.push and pairs": pushed_pairs(),
         YARDSTICK: peer(TwoSearches),
         "numpy, one search": peer(OneSearch),
         "duckdb asof": peer(DuckdbAsof),

@@ -84,11 +84,16 @@ def maintain(make: Callable[[], BandStrategy], *, ready: bool = False) -> Callab
             used += time.perf_counter() - start
             n_done += batch.added.size + batch.removed.size
             n_batches += 1
-        for batch in updates.batches[n_batches:]:
-            _apply(strategy, updates, batch.added, batch.removed)
+        for rest in _together(updates.batches[n_batches:]):
+            _apply(strategy, updates, rest.added, rest.removed)
         yield Reading(1e6 * used / n_done, checked(case, in_order(strategy, rows, events)))
 
     return measure
+
+
+def _together(batches: list[Batch]) -> list[Batch]:
+    """The same updates in one batch, if there are any."""
+    return [Batch(*map(np.concatenate, zip(*batches, strict=True)))] if batches else []
 
 
 def _apply(strategy: BandStrategy, updates: Updates, added: Int64s, removed: Int64s) -> None:
