@@ -25,10 +25,10 @@ demo: $(READY)
 test: test-jit test-nojit
 
 test-jit: $(READY)
-	$(PYTEST) -n $(WORKERS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal
 
 test-nojit: $(READY)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -n $(WORKERS) -m "not large" $(PLAIN_SUITE)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -n $(WORKERS) --dist worksteal -m "not large" $(PLAIN_SUITE)
 
 check: $(READY)
 	$(BIN)/ruff check .

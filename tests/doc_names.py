@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 PATH = re.compile(r"[\w.-]+(/[\w.-]+)*/?")
 FILE_ENDINGS = (".py", ".md", ".toml", ".lock", ".csv", ".gz", ".png", ".txt", ".sql")
+ABBREVIATED = {"np": "numpy", "pa": "pyarrow", "pc": "pyarrow.compute"}
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(\(\))?")
 
 
@@ -53,10 +54,17 @@ def _exists(name: str, document: Path) -> bool:
 
 
 def _resolves(name: str) -> bool:
-    """Whether a dotted name is a module, something in one, or a member of one of our classes."""
+    """Whether a dotted name is a module, something in one, or a member of one of our classes.
+
+    A name that begins with neither a capital nor a module that we know is SQL, and not judged.
+    """
     first, _, rest = name.partition(".")
-    starts = [cls for cls in _classes() if cls.__name__ == first]
-    if any(_has(cls, rest) for cls in starts):
+    if first in ABBREVIATED:
+        return _imports(f"{ABBREVIATED[first]}.{rest}")
+    if any(_has(cls, rest) for cls in _classes() if cls.__name__ == first):
+        return True
+    is_ours = first in {"standfast", "benchmarks"} or _imports(f"standfast.{first}")
+    if not is_ours and not first[0].isupper():
         return True
     return _imports(name) or _imports(f"standfast.{name}")
 

@@ -39,9 +39,9 @@ def test_every_decision_that_the_code_refers_to_is_written_down():
 
 def test_names_that_do_not_exist_are_found():
     good = "`Makefile` `src/standfast/cli.py` `model/numbers.py` `Engine.push` `make test` `:lo`"
-    good += " `model.numbers.float_keys` `standfast.workloads.trades()` `SELECT a.b FROM c` `naive`"
+    good += " `model.numbers.float_keys` `standfast.workloads.trades()` `np.sort` `a.price` `naive`"
     bad = "`src/standfast/god.py` `notes.md` `Engine.pushed` `make coffee` `model.numbers.halve`"
-    bad += " `indexes/god/` `standfast.god`"
+    bad += " `indexes/god/` `standfast.god` `engine.pushed` `np.sorted` `God.add`"
     document = ROOT / "README.md"
     assert doc_names.missing(doc_names.quoted(good), document) == []
     assert doc_names.missing(doc_names.quoted(bad), document) == doc_names.quoted(bad)
