@@ -92,7 +92,7 @@ def _report_only(chosen: list[Figure], results: Path) -> dict[str, Verdict | Non
 def _show(figure: Figure, results: Path) -> Verdict:
     table = load(results / f"{figure.name}.csv")
     plot(figure, table, results / f"{figure.name}.png")
-    verdict = figure.holds(table)
+    verdict = figure.verdict(table)
     word = "[green]holds[/green]" if verdict.holds else "[red]does not hold[/red]"
     console.print(f"[bold]{figure.name}[/bold] {word}: {verdict.text}")
     return verdict

@@ -142,6 +142,13 @@ class Figure:
         rows = tuple(Row(*key, float(value)) for key, value in best.items())
         return Table(self.name, size, machine_line(), rows)
 
+    def verdict(self, table: Table) -> Verdict:
+        """What `holds` says; values of an older version of the figure do not hold."""
+        try:
+            return self.holds(table)
+        except KeyError as missing:
+            return Verdict(False, f"measured before the figure changed: {missing.args[0]}.")
+
     def _compare(self, x: float, first: Answer, other: Answer) -> None:
         if not np.array_equal(first.entries, other.entries):
             n = np.setxor1d(first.entries, other.entries).size

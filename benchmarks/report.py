@@ -29,7 +29,7 @@ def _summary(figures: list[Figure], results: Path) -> str:
     lines = ["| figure | of | holds |", "| --- | --- | --- |"]
     for figure in figures:
         file = results / f"{figure.name}.csv"
-        holds = _word(figure.holds(load(file)).holds) if file.exists() else "not measured"
+        holds = _word(figure.verdict(load(file)).holds) if file.exists() else "not measured"
         lines.append(f"| [{figure.name}](#{figure.name}) | {figure.source} | {holds} |")
     return "\n".join(lines) + "\n"
 
@@ -44,7 +44,7 @@ def _section(figure: Figure, results: Path, folder: str) -> str:
         lines += ["- **Ours**: not measured yet.", f"- `python -m benchmarks {figure.name}`", ""]
         return "\n".join(lines)
     table = load(file)
-    verdict = figure.holds(table)
+    verdict = figure.verdict(table)
     lines += [
         f"- **Ours**: {verdict.text}",
         f"- **{_word(verdict.holds).capitalize()}**, {table.size} size, on {table.machine}.",

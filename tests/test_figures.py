@@ -119,6 +119,13 @@ def test_the_report_has_picture_claim_verdict_and_names_what_was_not_measured(
     assert "`python -m benchmarks tiny`" in text
 
 
+def test_values_of_an_older_version_of_a_figure_do_not_hold(tmp_path: Path) -> None:
+    save(replace(TINY, series={}).run("smoke"), tmp_path / "tiny.csv")
+    verdict = TINY.verdict(load(tmp_path / "tiny.csv"))
+    expected = "measured before the figure changed: tiny: no value of 'one' at 1 in panel ''."
+    assert verdict == (False, expected)
+
+
 def test_the_committed_report_is_what_the_committed_values_say() -> None:
     text = report_text(figures(), BENCHMARKS / "results", "results")
     written = (BENCHMARKS / "REPORT.md").read_text()
