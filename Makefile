@@ -6,7 +6,7 @@ READY := .venv/ready
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 # The kernels as plain Python: everything that runs through them, at the small size.
-PLAIN_SUITE := $(wildcard tests/model tests/indexes tests/operators tests/engine tests/contract)
+PLAIN_SUITE := $(wildcard tests/indexes tests/operators tests/engine tests/contract tests/papers)
 
 .PHONY: help demo test test-jit test-nojit check figures lock clean
 
