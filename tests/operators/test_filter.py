@@ -1,4 +1,4 @@
-"""Every way of answering filters against the naive one, and the naive one against its definition."""
+"""Every way of answering filters against the naive one, and that one against its definition."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from standfast.arrays import Hits
 from standfast.operators.base import FilterStrategy
+from standfast.operators.filter.boxes import Boxes
 from standfast.operators.filter.interval_tree import IntervalTree
 from standfast.operators.filter.naive import Naive
 
 LEAST, FAR = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-FAST: list[type[FilterStrategy]] = [IntervalTree]
+FAST: list[type[FilterStrategy]] = [IntervalTree, Boxes]
 SPECIAL = np.array([LEAST, LEAST + 1, -(2**53) - 1, -1, 0, 1, 2**53, 2**53 + 1, FAR - 1, FAR])
 
 

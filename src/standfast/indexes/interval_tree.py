@@ -31,6 +31,7 @@ import numpy as np
 
 from standfast._numba import kernel
 from standfast.arrays import Int32s, Int64s
+from standfast.indexes.forest import longer
 
 LONG = 64  # a slice of at least this many intervals stays a slice (decision 005)
 MOST_BUCKET = 8 * LONG
@@ -54,7 +55,7 @@ class Rows(NamedTuple):
 
     counts: Int64s  # of short slices, per value
     slots: Int32s  # the short slices of all values, one after the other
-    long_rows: Int64s  # which value
+    long_rows: Int32s  # which value
     long_starts: Int32s  # order[start:stop]
     long_stops: Int32s
 
@@ -295,21 +296,20 @@ def _place_highs(
 @kernel
 def _probe(
     cells: Cells, values: Int64s, room: int
-) -> tuple[Int64s, Int32s, Int64s, Int32s, Int32s]:
+) -> tuple[Int64s, Int32s, Int32s, Int32s, Int32s]:
     """The fields of `Rows` for ascending values; `room` is a guess of how many slots there are."""
     n, bucket = cells.order.size // 2, 0
     counts = np.empty(values.size, np.int64)
     slots, used = np.empty(room + MOST_SHORT, np.int32), 0
-    rows, n_long = np.empty(64, np.int64), 0
+    rows, n_long = np.empty(64, np.int32), 0
     starts, stops = np.empty(64, np.int32), np.empty(64, np.int32)
     for e in range(values.size):
         value = values[e]
         bucket = _first_above(cells.boundaries, bucket, cells.boundaries.size, value)
         if used + MOST_SHORT > slots.size:
-            slots = np.concatenate((slots, np.empty(slots.size, np.int32)))
+            slots = longer(slots, MOST_SHORT)
         if n_long + 32 > rows.size:
-            rows = np.concatenate((rows, rows))
-            starts, stops = np.concatenate((starts, starts)), np.concatenate((stops, stops))
+            rows, starts, stops = longer(rows, 32), longer(starts, 32), longer(stops, 32)
         before = used
         for i in range(cells.offsets[2 * bucket + 1], cells.offsets[2 * bucket + 2]):
             if cells.keys[i] <= value and cells.keys[n + i] <= ~value:
