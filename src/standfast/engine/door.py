@@ -85,12 +85,12 @@ class Door:
     def _admit(self, declared: Input, rows: object, now_us: int) -> Batch:
         intake = read_rows(declared, rows)
         n_rows = intake.kept.size + len(intake.rejected)
+        self.counters.batches += 1
         self.counters.received += n_rows
         for position, reason, column, value in intake.rejected:
             self._reject(np.array([position]), reason, column, [value])
         table, places = self._in_time(intake.table, intake.kept, now_us)
         self.counters.used += places.size
-        self.counters.batches += 1
         return Batch(table, places, n_rows)
 
     def reject(self, places: Int64s, reason: str, column: str, values: list[str]) -> None:
@@ -134,7 +134,7 @@ class Door:
             self.letters.append(
                 {
                     "input": self.input.name,
-                    "batch": self.counters.batches,
+                    "batch": self.counters.batches - 1,
                     "row": place,
                     "reason": reason,
                     "column": column,

@@ -45,14 +45,14 @@ class Rows(NamedTuple):
 
     def take(self, ids: Int64s) -> pa.Table:
         """The rows with these ids, in this order."""
-        if not self.segments:
-            return self.schema.empty_table()
-        places, base = np.empty(ids.size, np.int64), 0
+        taken, order = [self.schema.empty_table()], [np.empty(0, np.int64)]
+        # Segment by segment, because taking from a table in chunks joins all its text first.
         for segment in self.segments:
             within, inside = _places(segment, ids)
-            places[inside] = within + base
-            base += segment.ids.size
-        return pa.concat_tables([s.rows for s in self.segments]).take(pa.array(places))
+            if within.size:
+                taken.append(segment.rows.take(pa.array(within)))
+                order.append(np.flatnonzero(inside))
+        return pa.concat_tables(taken).take(pa.array(np.argsort(np.concatenate(order))))
 
 
 class Store:
@@ -194,11 +194,13 @@ def _places(segment: Segment, ids: Int64s) -> tuple[Int64s, Mask]:
 
 
 def _equal_rows(one: pa.Table, other: pa.Table) -> Mask:
-    """Which rows are equal in every column; null equals null."""
+    """Which rows are equal in every column; null equals null, and NaN equals NaN."""
     equal = np.ones(one.num_rows, np.bool_)
     for a, b in zip(one.columns, other.columns, strict=True):
-        both_null = pc.and_(a.is_null(), b.is_null())
-        same = pc.or_(pc.fill_null(pc.equal(a, b), False), both_null)
+        same = pc.equal(a, b)
+        if pa.types.is_floating(a.type):
+            same = pc.or_(same, pc.and_(pc.is_nan(a), pc.is_nan(b)))
+        same = pc.or_(same.fill_null(False), pc.and_(a.is_null(), b.is_null()))
         equal &= same.to_numpy(zero_copy_only=False)
     return equal
 
