@@ -28,8 +28,7 @@ import numpy as np
 from standfast._numba import kernel
 from standfast.arrays import Int32s, Int64s
 from standfast.indexes.box_splits import evened, split
-from standfast.indexes.forest import longer
-
+from standfast.indexes.growing import longer
 
 STACK = 128  # more than any branch is deep
 FEW = 12  # events for which a list is not worth the bookkeeping

@@ -22,7 +22,6 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from standfast._numba import kernel
 from standfast.arrays import Int32s, Int64s
 
 
@@ -153,11 +152,3 @@ def _among(values: Int64s, ascending: Int64s | Int32s) -> npt.NDArray[np.bool_]:
     at = np.minimum(np.searchsorted(ascending, needles), ascending.size - 1)
     found: npt.NDArray[np.bool_] = ascending[at] == needles
     return found
-
-
-@kernel
-def longer(array: Int32s, size: int) -> Int32s:
-    """A copy with room for `size` more, and for half as much again as there was."""
-    copy = np.empty(array.size + array.size // 2 + size, array.dtype)
-    copy[: array.size] = array
-    return copy

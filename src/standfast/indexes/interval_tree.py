@@ -31,7 +31,7 @@ import numpy as np
 
 from standfast._numba import kernel
 from standfast.arrays import Int32s, Int64s
-from standfast.indexes.forest import longer
+from standfast.indexes.growing import longer
 
 LONG = 64  # a slice of at least this many intervals stays a slice (decision 005)
 MOST_BUCKET = 8 * LONG
