@@ -88,7 +88,7 @@ def _scale(ends: Int64s, knots: Int64s, scaled: Float32s) -> None:
 
 @kernel
 def split(scaled: Float32s, entries: Int32s, leaf: int) -> tuple[Int32s, Int32s, Int64s, Int32s]:
-    """The first fields of `box_tree.Nodes`, reaches unset; sorts `entries` as the leaves hold them."""
+    """The first fields of `box_tree.Nodes`, reaches unset; sorts `entries` leaf by leaf."""
     n, n_ends = scaled.shape
     children, attributes = np.empty(2 * n, np.int32), np.empty(2 * n, np.int32)
     places, depths = np.empty((2 * n, 2), np.int32), np.empty(2 * n, np.int32)
