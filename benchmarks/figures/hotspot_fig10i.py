@@ -51,6 +51,7 @@ FIGURE = Figure(
     prepare=prepare,
     series={
         "groups": affected("groups"),
+        "hotspot": affected("hotspot"),
         "groups, one event a call": one_by_one("groups"),
         **{way: affected(way) for way in SLOWER},
         "numpy, two searches": peer(TwoSearches),

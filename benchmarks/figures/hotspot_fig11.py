@@ -23,6 +23,7 @@ LENGTH = (1000.0, 235.0)  # as in Fig. 10(i)
 EPSILON = 3.0
 SECONDS = {"smoke": 0.1, "full": 2.5}
 SORTED_LIST = "sorted list"
+PROBED = "groups, an event after each call"
 
 
 class Batch(NamedTuple):
@@ -30,6 +31,15 @@ class Batch(NamedTuple):
 
     added: Int64s
     removed: Int64s
+
+    @property
+    def n_updates(self) -> int:
+        return self.added.size + self.removed.size
+
+
+WARM_UP = 100
+NOBODY = np.empty(0, np.int64)
+FEW = Batch(np.arange(WARM_UP, WARM_UP + 10), np.arange(10))
 
 
 class Updates(NamedTuple):
@@ -65,27 +75,33 @@ def prepare(batch_size: float, size: Size) -> Updates:
 
 
 def maintain(make: Callable[[], BandStrategy], *, ready: bool = False) -> Callable[..., object]:
-    """Microseconds per update; `ready` also asks for one event after each batch of updates."""
+    """Microseconds per update; `ready` answers an event after each call, else only at the end.
+
+    The event meets a small store, so that it costs next to nothing but what was put off until then.
+    """
 
     def measure(updates: Updates) -> Iterator[Reading]:
-        strategy = make()
-        _apply(strategy, updates, np.arange(updates.n_first), np.empty(0, np.int64))
         stored, events = rows_and_events(1_000, N_CHECKED, seed=113)
         case = BandCase(updates.lows, updates.highs, stored, events, N_CHECKED)
         rows = case.rows()
-        in_order(strategy, rows, events)
-        used, n_done, n_batches = 0.0, 0, 0
-        while n_batches < len(updates.batches) and used < SECONDS[updates.size]:
-            batch = updates.batches[n_batches]
-            start = time.perf_counter()
-            _apply(strategy, updates, batch.added, batch.removed)
-            if ready:
-                in_order(strategy, rows, events[:1])
-            used += time.perf_counter() - start
-            n_done += batch.added.size + batch.removed.size
-            n_batches += 1
+        for n, batches in ((WARM_UP, [FEW]), (updates.n_first, updates.batches)):
+            # The first turn compiles, the second one counts.
+            strategy = make()
+            _apply(strategy, updates, Batch(np.arange(n), NOBODY))
+            in_order(strategy, rows, events)
+            used, n_done, n_batches = 0.0, 0, 0
+            for batch in batches:
+                start = time.perf_counter()
+                _apply(strategy, updates, batch)
+                last = used > SECONDS[updates.size] or n_batches + 1 == len(batches)
+                if ready or last:
+                    in_order(strategy, rows, events[:1])
+                used += time.perf_counter() - start
+                n_done, n_batches = n_done + batch.n_updates, n_batches + 1
+                if last:
+                    break
         for rest in _together(updates.batches[n_batches:]):
-            _apply(strategy, updates, rest.added, rest.removed)
+            _apply(strategy, updates, rest)
         yield Reading(1e6 * used / n_done, checked(case, in_order(strategy, rows, events)))
 
     return measure
@@ -96,7 +112,8 @@ def _together(batches: list[Batch]) -> list[Batch]:
     return [Batch(*map(np.concatenate, zip(*batches, strict=True)))] if batches else []
 
 
-def _apply(strategy: BandStrategy, updates: Updates, added: Int64s, removed: Int64s) -> None:
+def _apply(strategy: BandStrategy, updates: Updates, batch: Batch) -> None:
+    added, removed = batch
     if added.size:
         strategy.add(added, updates.lows[None, added], updates.highs[None, added])
     if removed.size:
@@ -118,7 +135,7 @@ def sorted_list(updates: Updates) -> Iterator[Reading]:
             bands.remove(entry)
         used += time.perf_counter() - start
     assert sorted(slot for _, slot in bands) == updates.left.tolist(), "the list lost a band"
-    n = sum(batch.added.size + batch.removed.size for batch in updates.batches)
+    n = sum(batch.n_updates for batch in updates.batches)
     yield Reading(1e6 * used / n)
 
 
@@ -128,20 +145,19 @@ def nothing(updates: Updates) -> Iterator[Reading]:
 
 
 def holds(table: Table) -> Verdict:
-    plain, groups = table.curve(SORTED_LIST), table.curve("groups")
-    ratios = {x: groups[x] / plain[x] for x in groups}
-    against = {x: groups[x] / table.value("merge", x) for x in groups}
-    enough = [x for x, ratio in sorted(ratios.items()) if ratio <= 1.2]
-    most = max(groups)
+    plain = table.curve(SORTED_LIST)
+    groups, probed = table.curve("groups"), table.curve(PROBED)
+    at = 1_000 if 1_000 in groups else max(groups)
+    ratio, ready = groups[at] / plain[at], probed[at] / plain[at]
     text = (
-        f"in batches of {most:,.0f} updates an update of the groups costs {groups[most]:.2f} us, "
-        f"{ratios[most]:.2f} times the sorted list ({plain[most]:.2f} us) and "
-        f"{against[most]:.2f} times merge's sorted runs; "
+        f"in calls of {at:,.0f} updates an update of the groups costs {groups[at]:.2f} us, "
+        f"{ratio:.2f} times the sorted list ({plain[at]:.2f} us) and "
+        f"{groups[at] / table.value('merge', at):.2f} times merge's sorted runs; answering an "
+        f"event after each call, {probed[at]:.2f} us, {ready:.2f} times the list. One update a "
+        f"call: {groups[1]:.1f} us, {groups[1] / plain[1]:.1f} times the list, and "
+        f"{probed[1]:,.0f} us with an event after each."
     )
-    if enough:
-        text += f"at most 1.2 times the list in batches of {enough[0]:,.0f} and more; "
-    text += f"one by one, a call each, {groups[1]:.1f} us, {ratios[1]:.1f} times the list."
-    return Verdict(bool(enough) and enough[-1] == most, text)
+    return Verdict(max(ratio, ready) <= 1.2, text)
 
 
 FIGURE = Figure(
@@ -156,9 +172,7 @@ FIGURE = Figure(
     prepare=prepare,
     series={
         "groups": maintain(lambda: ByGroups(is_float=False, epsilon=EPSILON)),
-        "groups, probed after each call": maintain(
-            lambda: ByGroups(is_float=False, epsilon=EPSILON), ready=True
-        ),
+        PROBED: maintain(lambda: ByGroups(is_float=False, epsilon=EPSILON), ready=True),
         SORTED_LIST: sorted_list,
         "merge": maintain(lambda: Merge(is_float=False)),
         "per_tuple": maintain(lambda: PerTuple(is_float=False)),
@@ -170,6 +184,8 @@ FIGURE = Figure(
     better=min,
     dashed=frozenset({SORTED_LIST}),
     notes="The sorted list is sortedcontainers' SortedList, one update after the other. Our "
-    "structures take a batch per call; a call costs the interpreter several microseconds. Groups "
-    "bring their published orders up to date when they are probed, which the second series shows.",
+    "structures take a batch per call; a call costs the interpreter several microseconds. They "
+    "put work off until an event asks: every series ends with an event inside the clock, and the "
+    "second one has an event after each call. The claim is judged at 1,000 updates a call, both "
+    "ways.",
 )
