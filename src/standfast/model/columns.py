@@ -129,7 +129,8 @@ def _raw(column: Any, name: str = "") -> Raw:
     if library == "pandas" and hasattr(column, "isna"):
         if column.dtype == object:
             return _typed([None if a else v for v, a in zip(column, column.isna(), strict=True)])
-        return _foreign(lambda: pa.Array.from_pandas(column), column)
+        # Arrow would share the memory of a frame or an array, which its owner may fill again.
+        return _foreign(lambda: pa.Array.from_pandas(column.copy()), column)
     if library == "polars" and hasattr(column, "to_arrow"):
         return _foreign(column.to_arrow, column)
     return _from_numpy(np.ma.asanyarray(column), name)
@@ -146,7 +147,7 @@ def _from_numpy(values: np.ndarray[Any, Any], name: str) -> Raw:
             values = values.astype(f"{values.dtype.kind}8[s]")
     if values.dtype == object:
         return _typed(values.tolist())
-    return _foreign(lambda: pa.array(values), values)
+    return _foreign(lambda: pa.array(values.copy()), values)
 
 
 def _foreign(convert: Any, column: Any) -> Raw:
