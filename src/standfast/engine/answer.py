@@ -38,7 +38,8 @@ class Spans(NamedTuple):
     """An answer as slices: span i says that row `row[i]` affected `order[start[i]:stop[i]]`.
 
     Entries of the order that are null were removed before; of span i only entries whose `rank`
-    is at least `floor[i]` count, the others stand in an earlier span of the same row.
+    is at least `floor[i]` count, the others stand in an earlier span of the same row. A row that
+    meets a query on both sides of a self join has it in a span of each side.
     """
 
     spans: pa.Table  # row, start, stop, floor, change
@@ -63,6 +64,8 @@ class Answer:
         self._parts = tuple(parts)
         self._schema = schema
         self._signed = signed
+        # In a self join a row arrives on both sides, each a part, and can meet a query on both.
+        self._doubled = len({part.change for part in parts}) < len(self._parts)
 
     def __repr__(self) -> str:
         return f"Answer({self.n_rows} rows, {len(self._parts)} parts)"
@@ -73,7 +76,10 @@ class Answer:
         By row every pushed row is listed; by query only those that were affected.
         """
         if by == "row":
-            return pa.table({"row": np.arange(self.n_rows), "queries": self._row_counts()})
+            counts = self._row_counts()
+            if self._doubled:
+                counts = np.bincount(self.pairs()["row"].to_numpy(), minlength=self.n_rows)
+            return pa.table({"row": np.arange(self.n_rows), "queries": counts})
         query, rows = np.unique(self.pairs()["query"].to_numpy(), return_counts=True)
         return pa.table({"query": query, "rows": rows})
 
@@ -94,7 +100,8 @@ class Answer:
                 change[expand(places, own)] = part.change
             starts[part.rows] += own
         columns = {"row": repeated(counts), "query": query}
-        return pa.table(columns | {"change": change} if self._signed else columns)
+        pairs = pa.table(columns | {"change": change} if self._signed else columns)
+        return _distinct(pairs) if self._doubled else pairs
 
     def rows(self) -> pa.Table:
         """The changed result rows: query, the selected columns, change (+1 / -1)."""
@@ -137,6 +144,15 @@ class Answer:
         for part in self._parts:
             counts[part.rows] += part.hits.counts()
         return counts
+
+
+def _distinct(pairs: pa.Table) -> pa.Table:
+    """Each pair once, still in order of the rows."""
+    columns = [column.to_numpy() for column in pairs.columns]
+    order = np.lexsort(columns[::-1])
+    is_new = np.ones(order.size, np.bool_)
+    is_new[1:] = np.any([np.diff(column[order]) != 0 for column in columns], axis=0)
+    return pairs.take(pa.array(order[is_new]))
 
 
 def _flat(arrays: list[np.ndarray], dtype: type) -> np.ndarray:
