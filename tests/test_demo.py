@@ -77,7 +77,7 @@ def test_every_trade_of_the_file_is_in_one_step():
     cuts = replay._cuts()
     assert (cuts[0], cuts[-1]) == (0, replay.trades.num_rows)
     assert cuts == sorted(cuts)
-    assert replay.n_steps == 131
+    assert replay.n_steps == 130
 
 
 @pytest.mark.large

@@ -47,7 +47,7 @@ STEP_SECONDS = 5  # of market time
 STEPS_BETWEEN_CHANGES = 10
 CHANGED_SHARE = 0.01
 CHECKED_ROWS = 4
-HOT_SHARE = 0.01  # a stabbing group with this share of the bands is shown as a hotspot
+HOT_SHARE = 0.002  # a stabbing group with this share of the bands is shown as a hotspot
 
 
 class Hotspots(NamedTuple):
@@ -123,7 +123,7 @@ class Replay:
 
     def _cuts(self) -> list[int]:
         arrival = self.trades["arrival"].cast(pa.int64()).to_numpy()
-        ends = np.arange(arrival[0], arrival[-1], STEP_SECONDS * 1_000_000)[1:]
+        ends = np.arange(arrival[0], arrival[-1], STEP_SECONDS * 1_000_000)[1:-1]
         return [0, *np.searchsorted(arrival, ends).tolist(), arrival.size]
 
     def _add(self, name: str, n: int) -> None:
@@ -205,7 +205,8 @@ def draw(steps: list[Step], n_queries: int, path: Path) -> None:
     bottom.vlines(spots.points, 0, spots.sizes, color="#e45756", linewidth=3)
     bottom.plot(spots.points, spots.sizes, "o", color="#e45756")
     bottom.set(ylabel="standing queries", xlabel="dollars between spot and future", ylim=(0, None))
-    bottom.set_xscale("symlog", linthresh=1)
+    bottom.set_xlim(-400, 400)
+    bottom.set_xscale("symlog", linthresh=1, linscale=0.3)
     ticks = [-300, -100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300]
     bottom.set_xticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks])
     bottom.set_title(
@@ -216,8 +217,8 @@ def draw(steps: list[Step], n_queries: int, path: Path) -> None:
     for axes in (top, middle, bottom):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    for axes in (top, middle):
         axes.yaxis.set_major_formatter("{x:,.0f}")
+    for axes in (top, middle):
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
