@@ -18,8 +18,8 @@ def intervals_of(n):
 
 
 def nonempty(intervals):
-    numbers = np.unique(intervals.group_of[intervals.live()]).astype(np.int32)
-    return numbers, POINTS[numbers]
+    numbers, sizes = np.unique(intervals.group_of[intervals.live()], return_counts=True)
+    return numbers, POINTS[numbers], sizes
 
 
 @settings(max_examples=60, deadline=None)

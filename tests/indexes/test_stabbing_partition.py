@@ -209,20 +209,38 @@ def test_an_arrival_that_covers_a_window_cuts_none():
     assert partition.n_groups == 2
 
 
-def test_only_the_loss_of_witnesses_counts_towards_a_rebuild():
-    """100 groups of 20: 1,000 departures that spare the smallest highs cause no rebuild."""
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_loss_of_witnesses_counts_towards_a_rebuild(kind):
+    """100 groups of 20: 1,000 departures that spare the witnesses cause no rebuild."""
     lows = np.repeat(np.arange(100) * 100, 20)
-    partition = StabbingPartition(epsilon=0.1)
+    partition = kind(epsilon=0.1)
     partition.add(np.arange(2000), lows, lows + 10 + np.arange(2000) % 20)
     assert partition.reconstructions == 1
-    others = np.flatnonzero(np.arange(2000) % 20 >= 10)
+    witnesses = partition._witnesses.copy()
+    assert np.unique(witnesses // 20).size == 100, "one in each group"
+    others = np.setdiff1d(np.arange(2000), witnesses)[::2]
     for part in np.array_split(others, 50):
         partition.remove(part)
     assert partition.reconstructions == 1
     assert partition.n_groups == 100
-    partition.remove(np.flatnonzero(np.arange(2000) % 20 == 0))  # all witnesses at once
+    partition.remove(witnesses)
     assert partition.reconstructions == 2
     partition.check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("order", ["low", "high", "age", "youth"])
+def test_departures_in_order_do_not_find_the_witness_first(kind, order):
+    """A single group drained in order: a few rebuilds, not one for each departure."""
+    random, slots = np.random.default_rng(4), np.arange(400)
+    lows, highs = random.integers(0, 1000, 400), random.integers(1000, 2000, 400)
+    partition = kind()
+    partition.add(slots, lows, highs)
+    keys = {"low": lows, "high": highs, "age": slots, "youth": -slots}[order]
+    for slot in np.argsort(keys):
+        partition.remove(np.array([slot]))
+    assert partition.n_groups == 0
+    assert partition.reconstructions < 25
 
 
 def test_numbers_of_ended_groups_are_used_again():

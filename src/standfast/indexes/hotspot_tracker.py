@@ -157,7 +157,7 @@ class HotspotTracker:
         order = np.argsort(self._windows.highs, kind="stable")
         numbers, points = self._windows.groups[order], self._windows.highs[order]
         was_fresh = self._orders.is_fresh()
-        groups = self._orders.refresh(self._intervals, numbers, points)
+        groups = self._orders.refresh(self._intervals, numbers, points, self._sizes[numbers])
         if not was_fresh:  # departures may have left the windows smaller than need be
             lows, highs = groups.lows[groups.offsets[1:] - 1], groups.highs[groups.offsets[:-1]]
             self._windows = HotWindows.of(lows, highs, numbers)

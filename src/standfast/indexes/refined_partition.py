@@ -136,8 +136,10 @@ class RefinedPartition:
     def groups(self) -> Groups:
         """The groups by ascending point with both orders of each; published, never changed."""
         self._label()
-        numbers, points = self._numbers()
-        return self._orders.refresh(self._intervals(), numbers, points)
+        numbers, sizes = self.group_sizes()
+        points = np.concatenate([self._points[self._roots >= 0], self._newcomers.group_points()])
+        order = np.argsort(points)
+        return self._orders.refresh(self._intervals(), numbers[order], points[order], sizes[order])
 
     def group_sizes(self) -> tuple[Int32s, Int64s]:
         """The number and the size of every group."""
@@ -231,15 +233,6 @@ class RefinedPartition:
         self._group_of[newcomers] = self._newcomers.group_of(newcomers) + self._points.size
         self._labelled = True
 
-    def _numbers(self) -> tuple[Int32s, Int64s]:
-        """The groups that are not empty, by ascending point."""
-        settled = np.flatnonzero(self._roots >= 0)
-        newcomers, new_points = self._newcomers.group_points()
-        points = np.concatenate([self._points[settled], new_points])
-        order = np.argsort(points)
-        numbers = np.concatenate([settled, newcomers + self._points.size])
-        return numbers[order].astype(np.int32), points[order]
-
     def _reconstruct_if_due(self) -> None:
         if self.n_groups > (1 + self.epsilon) * self._n_witnesses:
             newcomers = np.unique(np.concatenate([np.empty(0, np.int64), *self._arrived]))
@@ -312,11 +305,17 @@ def _glue(nodes: Nodes, roots: Int64s, newcomers: Int64s) -> int:
 
 @kernel
 def _split_off(nodes: Nodes, root: int, points: Int64s, roots: Int64s, witnesses: Int64s) -> int:
-    """Split a tree into its greedy groups from left to right; how many there are."""
+    """Split a tree into its greedy groups, elect a witness of each; how many there are."""
     n = 0
     while root >= 0:
         points[n] = greedy_point(nodes, root)
         group, root = split(nodes, root, points[n], LAST_SLOT)
-        roots[n], witnesses[n] = group, least_high(nodes, group)
+        roots[n] = group
         n += 1
+    for i in range(n - 1, -1, -1):
+        # The root is anybody, the smallest high may be the next to go: prefer the root.
+        witness = roots[i]
+        if i + 1 < n and nodes.bounds[witness, HIGH] >= nodes.bounds[witnesses[i + 1], LOW]:
+            witness = least_high(nodes, roots[i])
+        witnesses[i] = witness
     return n

@@ -107,12 +107,14 @@ class GroupOrders:
         """Whether nothing has changed since the last refresh."""
         return not (self._n_noted or self._rebuild)
 
-    def refresh(self, intervals: Intervals, numbers: Int32s, points: Int64s) -> Groups:
+    def refresh(
+        self, intervals: Intervals, numbers: Int32s, points: Int64s, sizes: Int64s
+    ) -> Groups:
         """Orders of all groups; `numbers` are the nonempty groups by ascending point."""
         if self._rebuild:
-            groups = build(intervals, numbers, points)
+            groups = build(intervals, numbers, points, sizes)
         elif self._n_noted:
-            groups = self._merged(intervals, numbers, points)
+            groups = self._merged(intervals, numbers, points, sizes)
         else:
             return self._groups
         self._drop_notes()
@@ -136,7 +138,9 @@ class GroupOrders:
             self._is_removed[slots] = 0
         self._added, self._removed, self._left, self._n_noted = [], [], [], 0
 
-    def _merged(self, intervals: Intervals, numbers: Int32s, points: Int64s) -> Groups:
+    def _merged(
+        self, intervals: Intervals, numbers: Int32s, points: Int64s, sizes: Int64s
+    ) -> Groups:
         added = np.concatenate([np.empty(0, np.int64), *self._added])
         added = added[intervals.group_of[added] >= 0]
         most = max(int(a.max(initial=-1)) for a in (numbers, self._numbers, *self._left)) + 1
@@ -152,7 +156,7 @@ class GroupOrders:
         return _merge(
             self._groups, old_place_of[numbers], touched,
             stretched(self._is_removed, int(self._groups.low_slots.max(initial=-1)) + 1, 0),
-            newcomers, points,
+            newcomers, points, sizes,
         )  # fmt: skip
 
 
@@ -166,7 +170,7 @@ class Newcomers(NamedTuple):
     by_high: Int64s
 
 
-def build(intervals: Intervals, numbers: Int32s, points: Int64s) -> Groups:
+def build(intervals: Intervals, numbers: Int32s, points: Int64s, sizes: Int64s) -> Groups:
     """The orders of all live slots, made from nothing: two sorts and one deal by group."""
     slots = intervals.live()
     lows, highs = intervals.lows[slots], intervals.highs[slots]
@@ -174,7 +178,7 @@ def build(intervals: Intervals, numbers: Int32s, points: Int64s) -> Groups:
     place_of[numbers] = np.arange(numbers.size)
     places = place_of[intervals.group_of[slots]]
     offsets = np.zeros(numbers.size + 1, np.int64)
-    np.cumsum(np.bincount(places, minlength=numbers.size), out=offsets[1:])
+    np.cumsum(sizes, out=offsets[1:])
     by_low = _dealt(np.argsort(lows, kind="stable"), places, offsets)
     by_high = _dealt(np.argsort(highs, kind="stable"), places, offsets)
     at_low = np.empty(slots.size, np.int64)
@@ -223,11 +227,11 @@ def stretched(array: npt.NDArray[Kept], need: int, fill: int) -> npt.NDArray[Kep
 def _newcomers(slots: Int64s, places: Int64s, intervals: Intervals, n_groups: int) -> Newcomers:
     offsets = np.zeros(n_groups + 1, np.int64)
     np.cumsum(np.bincount(places, minlength=n_groups), out=offsets[1:])
-    lows, highs = intervals.lows[slots], intervals.highs[slots]
-    by_low = np.lexsort((lows, places))
-    slots, places, lows, highs = slots[by_low], places[by_low], lows[by_low], highs[by_low]
-    by_high = np.lexsort((highs, places))
-    return Newcomers(offsets, slots.astype(np.int32), lows, highs, by_high)
+    by_low = _dealt(np.argsort(intervals.lows[slots]), places, offsets)
+    slots, places = slots[by_low], places[by_low]
+    highs = intervals.highs[slots]
+    by_high = _dealt(np.argsort(highs), places, offsets)
+    return Newcomers(offsets, slots.astype(np.int32), intervals.lows[slots], highs, by_high)
 
 
 def _dealt(order: Int64s, places: Int64s, offsets: Int64s) -> Int64s:
@@ -239,12 +243,9 @@ def _dealt(order: Int64s, places: Int64s, offsets: Int64s) -> Int64s:
 
 def _merge(
     old: Groups, old_place: Int64s, touched: npt.NDArray[np.bool_], is_removed: Flags,
-    newcomers: Newcomers, points: Int64s,
+    newcomers: Newcomers, points: Int64s, sizes: Int64s,
 ) -> Groups:  # fmt: skip
     """The old orders without the removed, with the newcomers, in the new places."""
-    gone = _count_gone(old, old_place, touched, is_removed)
-    old_sizes = np.diff(old.offsets, append=old.offsets[-1])  # place -1 has nobody
-    sizes = old_sizes[old_place] - gone + np.diff(newcomers.offsets)
     offsets = np.zeros(points.size + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     n = int(offsets[-1])
@@ -252,7 +253,7 @@ def _merge(
         points, offsets, np.empty(n, np.int64), np.empty(n, np.int32),
         np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int32),
     )  # fmt: skip
-    ranks = np.empty(int(old_sizes.max(initial=0)), np.int32)
+    ranks = np.empty(int(np.diff(old.offsets).max(initial=0)), np.int32)
     new_ranks = np.empty(newcomers.slots.size, np.int32)
     _merge_groups(old, old_place, touched, is_removed, newcomers, ranks, new_ranks, new)
     return new
@@ -264,20 +265,6 @@ def _deal(order: Int64s, places: Int64s, at: Int64s, dealt: Int64s) -> None:
         place = places[i]
         dealt[at[place]] = i
         at[place] += 1
-
-
-@kernel
-def _count_gone(
-    old: Groups, old_place: Int64s, touched: npt.NDArray[np.bool_], is_removed: Flags
-) -> Int64s:
-    """How many of each touched group were removed."""
-    gone = np.zeros(old_place.size, np.int64)
-    for place in range(old_place.size):
-        before = old_place[place]
-        if before >= 0 and touched[place]:
-            for i in range(old.offsets[before], old.offsets[before + 1]):
-                gone[place] += is_removed[old.low_slots[i]]
-    return gone
 
 
 @kernel

@@ -11,13 +11,15 @@ group whose window it meets, which cuts the window down to what they share; one 
 window lies in a gap between two of them and opens a group there. Either way the windows stay
 disjoint and sorted. A departure leaves the window alone: the common intersection only grows.
 
-The greedy scan that (re)builds the partition also finds in each group a *witness*, the interval
-with the smallest high. The next group begins right of it, so witnesses are pairwise disjoint, no
-point stabs two of them, and as long as w of them live no partition has fewer than w groups. The
-partition is rebuilt when it has more than (1 + epsilon) w groups. Arrivals and the departure of
-others leave w alone, so only lost witnesses count. The paper counts every departure of an
-interval that was there at the last rebuild: m >= tau0 - w of them, hence our trigger fires only
-when the paper's has fired as well, and far less often (decision 004).
+A rebuild (the greedy scan) also elects in each group a *witness*: an interval that ends before
+the witness of the next group begins. The one with the smallest high always qualifies, because the
+next group begins right of it. Witnesses are pairwise disjoint, no point stabs two of them, and as
+long as w of them live no partition has fewer than w groups. The partition is rebuilt when it has
+more than (1 + epsilon) w groups. Arrivals and the departure of others leave w alone, so only lost
+witnesses count. The paper counts every departure of an interval that was there at the last
+rebuild: m >= tau0 - w of them, so our trigger fires only when the paper's has fired as well, and
+far less often (decision 004). Which of those that qualify becomes the witness is decided by a
+hash, so that departures by low, by high or by age do not find the witnesses first.
 
 Invariant  every live slot is in one group; each window is nonempty and inside all intervals of
            its group; windows are sorted and disjoint; n_groups <= (1 + epsilon) tau.
@@ -34,6 +36,7 @@ import numpy as np
 
 from standfast._numba import kernel
 from standfast.arrays import Groups, Int32s, Int64s
+from standfast.indexes.split_join_tree import priorities
 from standfast.indexes.stabbing_groups import (
     Flags,
     GroupOrders,
@@ -133,19 +136,18 @@ class StabbingPartition:
         """The groups by ascending point with both orders of each; published, never changed."""
         if not self._orders.is_fresh():
             self._sweep()
-        return self._orders.refresh(
-            self._intervals, self._windows.groups, self._windows.highs.copy()
-        )
+        numbers, points = self._windows.groups, self._windows.highs.copy()
+        return self._orders.refresh(self._intervals, numbers, points, self._sizes[numbers])
 
     def group_sizes(self) -> tuple[Int32s, Int64s]:
-        """The number and the size of every group."""
+        """The number and the size of every group, by ascending point."""
         self._sweep()
         return self._windows.groups.copy(), self._sizes[self._windows.groups]
 
-    def group_points(self) -> tuple[Int32s, Int64s]:
-        """The number and the point of every group, by ascending point."""
+    def group_points(self) -> Int64s:
+        """The point of every group, as `group_sizes` lists them: ascending."""
         self._sweep()
-        return self._windows.groups.copy(), self._windows.highs.copy()
+        return self._windows.highs.copy()
 
     def group_of(self, slots: Int64s) -> Int32s:
         """The number of each slot's group."""
@@ -255,7 +257,7 @@ class StabbingPartition:
             found.window_lows, found.window_highs, np.arange(self._n_groups, dtype=np.int32)
         )
         self._is_witness[self._witnesses] = 0
-        self._witnesses = slots[found.witnesses]
+        self._witnesses = slots[_elect(found, self._intervals, slots, priorities(slots))]
         self._is_witness[self._witnesses] = 1
         self._orders.forget()
         self.reconstructions += 1
@@ -267,43 +269,50 @@ def pays_for_rebuild(slots: Int64s, intervals: Intervals) -> bool:
 
 
 class Greedy(NamedTuple):
-    """What the greedy scan found, groups from left to right; witnesses are input positions."""
+    """What the greedy scan found, groups from left to right."""
 
     group_of: Int32s
     window_lows: Int64s
     window_highs: Int64s
-    witnesses: Int64s
 
 
 def _greedy(lows: Int64s, highs: Int64s) -> Greedy:
     """The canonical partition of intervals with ascending lows."""
-    n = lows.size
-    group_of, windows = np.empty(n, np.int32), np.empty((2, n), np.int64)
-    witnesses = np.empty(n, np.int64)
-    size = _scan(lows, highs, group_of, windows[0], windows[1], witnesses)
-    return Greedy(
-        group_of, windows[0, :size].copy(), windows[1, :size].copy(), witnesses[:size].copy()
-    )
+    group_of, windows = np.empty(lows.size, np.int32), np.empty((2, lows.size), np.int64)
+    size = _scan(lows, highs, group_of, windows[0], windows[1])
+    return Greedy(group_of, windows[0, :size].copy(), windows[1, :size].copy())
 
 
 @kernel
 def _scan(
-    lows: Int64s, highs: Int64s,
-    group_of: Int32s, window_lows: Int64s, window_highs: Int64s, witnesses: Int64s,
-) -> int:  # fmt: skip
+    lows: Int64s, highs: Int64s, group_of: Int32s, window_lows: Int64s, window_highs: Int64s
+) -> int:
     """Fill in the groups from left to right; the number of groups."""
     group = -1
     for i in range(lows.size):
         if group < 0 or lows[i] > window_highs[group]:
             group += 1
             window_highs[group] = highs[i]
-            witnesses[group] = i
-        elif highs[i] < window_highs[group]:
-            window_highs[group] = highs[i]
-            witnesses[group] = i
         window_lows[group] = lows[i]
+        window_highs[group] = min(window_highs[group], highs[i])
         group_of[i] = group
     return group + 1
+
+
+@kernel
+def _elect(found: Greedy, intervals: Intervals, slots: Int64s, priority: Int32s) -> Int64s:
+    """For each group, from right to left, whose high is below the next one's low."""
+    n_groups, n = found.window_lows.size, slots.size
+    witnesses = np.full(n_groups, -1)
+    for i in range(n - 1, -1, -1):
+        group = found.group_of[i]
+        if group + 1 < n_groups:
+            after = slots[witnesses[group + 1]]
+            if intervals.highs[slots[i]] >= intervals.lows[after]:
+                continue
+        if witnesses[group] < 0 or priority[i] > priority[witnesses[group]]:
+            witnesses[group] = i
+    return witnesses
 
 
 @kernel
