@@ -19,7 +19,7 @@ from standfast.indexes.sorted_runs import SortedRuns
 from standfast.model.numbers import INF_KEY, float_keys, floats_of
 from standfast.operators.band_join import groups as groups_module
 from standfast.operators.band_join import marks
-from standfast.operators.band_join.groups import ByGroups, probe_groups
+from standfast.operators.band_join.groups import ByGroups, posted, probe_groups
 from standfast.operators.band_join.hotspot import Hotspot
 from standfast.operators.base import BandStrategy
 from standfast.operators.catalog import BAND_JOINS
@@ -305,7 +305,9 @@ def searches_of_a_batch(monkeypatch, n_queries: int) -> int:
         patch.setattr(groups_module, "_probe", plain(groups_module._probe))
         groups = crowd(n_queries).partition.groups()
         store = store_of(range(-12000, 12000, 7))
-        hits = probe_groups(groups, np.arange(20), store, is_float=False, minuend=False)
+        hits = probe_groups(
+            posted(groups, None), np.arange(20), store, is_float=False, minuend=False
+        )
     assert hits.low_counts.shape == hits.high_counts.shape == (3, 20)
     return searches
 
@@ -329,7 +331,9 @@ def test_rows_out_of_reach_of_a_group_are_not_searched_at_all(monkeypatch):
     monkeypatch.setattr(groups_module, "first_beyond", refuse)
     monkeypatch.setattr(groups_module, "_probe", plain(groups_module._probe))
     groups, store = crowd(30).partition.groups(), store_of(range(2000, 7000, 7))
-    hits = probe_groups(groups, np.arange(-500, 500, 50), store, is_float=False, minuend=False)
+    hits = probe_groups(
+        posted(groups, None), np.arange(-500, 500, 50), store, is_float=False, minuend=False
+    )
     assert hits.counts().sum() == 0
 
 

@@ -7,19 +7,21 @@
 
 Only the two stored rows next to the point matter, so an event needs one search among the rows and
 one in each order of the group. The batch is ascending: each group walks the rows by galloping on
-from where the event before stopped, and the orders from the point outwards.
+from where the event before stopped; in the orders signposts say where to look.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from standfast._numba import in_parts, kernel
 from standfast.arrays import Groups, GroupSpans, Hits, Int32s, Int64s, SpanList, pooled
 from standfast.indexes.keys import INF_KEY, difference
+from standfast.indexes.signposts import Signposts, count_at_most, section, signposts
 from standfast.indexes.sorted_runs import (
     Run,
     SortedRuns,
@@ -45,6 +47,7 @@ class ByGroups(BandStrategy):
     def __init__(self, *, is_float: bool, epsilon: float = 1.0) -> None:
         super().__init__(is_float=is_float)
         self.partition = StabbingPartition(epsilon)
+        self._posted: Posted | None = None
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         self.partition.add(slots, lows[0], highs[0])
@@ -53,15 +56,15 @@ class ByGroups(BandStrategy):
         self.partition.remove(slots)
 
     def process(self, values: Int64s, stored: SortedRuns, *, minuend: bool) -> Hits:
-        return probe_groups(
-            self.partition.groups(), values, stored, is_float=self.is_float, minuend=minuend
-        )
+        self._posted = posted(self.partition.groups(), self._posted)
+        return probe_groups(self._posted, values, stored, is_float=self.is_float, minuend=minuend)
 
     def check(self) -> None:
         self.partition.check()
 
     def memory_bytes(self) -> int:
-        return self.partition.memory_bytes()
+        posts = sum(p.posts.nbytes for p in self._posted[1:]) if self._posted else 0
+        return self.partition.memory_bytes() + posts
 
     def describe(self) -> dict[str, object]:
         return {
@@ -70,11 +73,28 @@ class ByGroups(BandStrategy):
         }
 
 
+class Posted(NamedTuple):
+    """Groups with signposts on both orders."""
+
+    groups: Groups
+    lows: Signposts
+    highs: Signposts
+
+
+def posted(groups: Groups, known: Posted | None) -> Posted:
+    """The groups with signposts; those known already if the groups are the same."""
+    if known is not None and known.groups is groups:
+        return known
+    return Posted(
+        groups, signposts(groups.lows, groups.offsets), signposts(groups.highs, groups.offsets)
+    )
+
+
 def probe_groups(
-    groups: Groups, values: Int64s, stored: SortedRuns, *, is_float: bool, minuend: bool
+    groups: Posted, values: Int64s, stored: SortedRuns, *, is_float: bool, minuend: bool
 ) -> Hits:
     """Both prefix lengths for each group and event (keys ascending)."""
-    cells, n_runs = groups.n_groups * values.size, len(stored.runs)
+    cells, n_runs = groups.groups.n_groups * values.size, len(stored.runs)
     # A second run costs as much as the probe again: merge when that is less work than probing.
     if n_runs > 1 and len(stored) < MERGE_PER_PROBE * cells * (n_runs - 1):
         stored.consolidate()
@@ -88,7 +108,7 @@ def probe_groups(
 class Deferred:
     """An answer with too many cells to hold: events and groups, probed in turns when asked."""
 
-    groups: Groups
+    groups: Posted
     values: Int64s
     runs: tuple[Run, ...]  # without tombstones, so that no later deletion can reach them
     is_float: bool
@@ -117,17 +137,18 @@ class Deferred:
         return SpanList(events, starts, stops, floors, turns[0][1].order, turns[0][1].ranks)
 
     def _turns(self) -> Iterator[tuple[int, GroupSpans]]:
-        at_once = max(1, CELLS_AT_ONCE // self.groups.n_groups)
+        at_once = max(1, CELLS_AT_ONCE // self.groups.groups.n_groups)
         for first in range(0, self.values.size, at_once):
             values = self.values[first : first + at_once]
             yield first, _probed(self.groups, values, self.runs, self.is_float, self.minuend)
 
 
 def _probed(
-    groups: Groups, values: Int64s, runs: tuple[Run, ...], is_float: bool, minuend: bool
+    groups: Posted, values: Int64s, runs: tuple[Run, ...], is_float: bool, minuend: bool
 ) -> GroupSpans:
-    low_counts = pooled((groups.n_groups, values.size), np.int32)
-    high_counts = pooled((groups.n_groups, values.size), np.int32)
+    n_groups = groups.groups.n_groups
+    low_counts = pooled((n_groups, values.size), np.int32)
+    high_counts = pooled((n_groups, values.size), np.int32)
     low_counts.fill(0)
     high_counts.fill(0)
     edges = _edges(values, is_float=is_float)
@@ -138,8 +159,8 @@ def _probed(
                 groups, first, last, run, values, edges, is_float, minuend, low_counts, high_counts
             )
 
-        in_parts(probe, groups.n_groups, cost=20 * low_counts.size)
-    return GroupSpans(groups, low_counts, high_counts)
+        in_parts(probe, n_groups, cost=20 * low_counts.size)
+    return GroupSpans(groups.groups, low_counts, high_counts)
 
 
 def _edges(values: Int64s, *, is_float: bool) -> Int64s:
@@ -162,17 +183,20 @@ CELLS_AT_ONCE = 1 << 25
 
 @kernel
 def _probe(
-    groups: Groups, first: int, last: int, run: Run, values: Int64s, edges: Int64s,
+    posted: Posted, first: int, last: int, run: Run, values: Int64s, edges: Int64s,
     is_float: bool, minuend: bool, low_counts: Int32s, high_counts: Int32s,
 ) -> None:  # fmt: skip
     """Raise the counts of groups `first` to `last` to what this run's rows hit."""
-    n = run.keys.size
+    n, groups = run.keys.size, posted.groups
     for g in range(first, last):
         # Rows from `place` on lie on the far side of the point, in the order of the rows.
         limit = -groups.points[g] - 1 if minuend else groups.points[g]
-        lows = groups.lows[groups.offsets[g] : groups.offsets[g + 1]]
-        highs = groups.highs[groups.offsets[g] : groups.offsets[g + 1]]
-        low, high = (-highs[-1], -lows[0]) if minuend else (lows[0], highs[-1])
+        low, high = groups.lows[groups.offsets[g]], groups.highs[groups.offsets[g + 1] - 1]
+        if minuend:
+            low, high = -high, -low
+        size = groups.offsets[g + 1] - groups.offsets[g]
+        lows, low_posts, low_shift = section(posted.lows, g)
+        highs, high_posts, high_shift = section(posted.highs, g)
         for part in range(edges.size - 1):
             # Only events whose rows reach into the bands' reach can hit anything.
             begin, stop = edges[part], edges[part + 1]
@@ -187,15 +211,15 @@ def _probe(
                 if left >= 0:
                     gap = difference(run.keys[left], event, is_float)
                     if minuend:
-                        high_count = _count_highs(highs, -gap)
+                        high_count = size - count_at_most(highs, high_posts, high_shift, -gap - 1)
                     else:
-                        low_count = _count_lows(lows, gap)
+                        low_count = count_at_most(lows, low_posts, low_shift, gap)
                 if right < n:
                     gap = difference(run.keys[right], event, is_float)
                     if minuend:
-                        low_count = _count_lows(lows, -gap)
+                        low_count = count_at_most(lows, low_posts, low_shift, -gap)
                     else:
-                        high_count = _count_highs(highs, gap)
+                        high_count = size - count_at_most(highs, high_posts, high_shift, gap - 1)
                 low_counts[g, e] = max(low_counts[g, e], low_count)
                 high_counts[g, e] = max(high_counts[g, e], high_count)
 
@@ -213,42 +237,3 @@ def _first_not_above(
         else:
             high = middle
     return low
-
-
-@kernel
-def _count_lows(lows: Int64s, gap: int) -> int:
-    """How many lows are at most `gap`; gallops down from the group's point."""
-    if lows[0] > gap:
-        return 0
-    step, low, high = 1, lows.size, lows.size
-    while low > 0 and lows[low - 1] > gap:
-        high = low - 1
-        low = max(low - step, 0)
-        step <<= 1
-    while low < high:
-        middle = (low + high) >> 1
-        if lows[middle] <= gap:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def _count_highs(highs: Int64s, gap: int) -> int:
-    """How many highs are at least `gap`; gallops up from the group's point."""
-    n = highs.size
-    if highs[n - 1] < gap:
-        return 0
-    step, low, high = 1, 0, 0
-    while high < n and highs[high] < gap:
-        low = high + 1
-        high = min(high + step, n)
-        step <<= 1
-    while low < high:
-        middle = (low + high) >> 1
-        if highs[middle] < gap:
-            low = middle + 1
-        else:
-            high = middle
-    return n - low

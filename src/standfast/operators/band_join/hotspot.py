@@ -8,7 +8,7 @@ from standfast.arrays import Hits, Int64s, Together, with_room
 from standfast.indexes.hotspot_tracker import HotspotTracker, Moves
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.model.query import BandJoin
-from standfast.operators.band_join.groups import probe_groups
+from standfast.operators.band_join.groups import Posted, posted, probe_groups
 from standfast.operators.band_join.per_query import PerQuery
 from standfast.operators.base import BandStrategy, Spec
 
@@ -30,6 +30,7 @@ class Hotspot(BandStrategy):
         super().__init__(is_float=is_float)
         self.tracker = HotspotTracker(alpha, epsilon)
         self.scattered = PerQuery(is_float=is_float)
+        self._posted: Posted | None = None
         self._lows = np.empty(0, np.int64)  # by slot, as are the highs
         self._highs = np.empty(0, np.int64)
 
@@ -43,9 +44,8 @@ class Hotspot(BandStrategy):
         self._follow(self.tracker.remove(slots))
 
     def process(self, values: Int64s, stored: SortedRuns, *, minuend: bool) -> Hits:
-        hot = probe_groups(
-            self.tracker.hot_groups(), values, stored, is_float=self.is_float, minuend=minuend
-        )
+        self._posted = posted(self.tracker.hot_groups(), self._posted)
+        hot = probe_groups(self._posted, values, stored, is_float=self.is_float, minuend=minuend)
         if not len(self.scattered):
             return hot
         return Together((hot, self.scattered.process(values, stored, minuend=minuend)))
