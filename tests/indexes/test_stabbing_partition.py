@@ -243,6 +243,49 @@ def test_departures_in_order_do_not_find_the_witness_first(kind, order):
     assert partition.reconstructions < 25
 
 
+class AsInThePaper(StabbingPartition):
+    """Counts as m every departure of an interval that was there at the last rebuild."""
+
+    def __init__(self, epsilon, *, decides):
+        super().__init__(epsilon)
+        self.decides, self.there, self.tau0 = decides, set(), 0
+
+    def remove(self, slots):
+        self.there -= set(slots.tolist())
+        super().remove(slots)
+        if self.decides:
+            self._reconstruct_if_due()
+
+    def _is_due(self):
+        fires = self._n_groups >= (1 + self.epsilon) * (self.tau0 - self.n_there + len(self.there))
+        if self.decides:
+            return fires
+        assert fires or not super()._is_due(), "our trigger fired alone"
+        return super()._is_due()
+
+    def _reconstruct(self, slots):
+        super()._reconstruct(slots)
+        self.there, self.n_there, self.tau0 = set(slots.tolist()), slots.size, self._n_groups
+
+
+def test_a_rebuild_is_due_only_when_the_papers_relaxed_trigger_fires_and_far_less_often():
+    rebuilds = []
+    for decides in (True, False):
+        random = np.random.default_rng(6)
+        partition = AsInThePaper(0.5, decides=decides)
+        lows = random.integers(0, 40, 1600) * 100 + random.integers(0, 20, 1600)
+        partition.add(np.arange(800), lows[:800], lows[:800] + 30)
+        for slot in range(800):
+            if random.random() < 0.5:
+                partition.add(np.array([800 + slot]), lows[[800 + slot]], lows[[800 + slot]] + 30)
+            else:
+                partition.remove(np.array([slot]))
+        partition.check()
+        rebuilds.append(partition.reconstructions)
+    paper, ours = rebuilds
+    assert paper > 10 * ours
+
+
 def test_numbers_of_ended_groups_are_used_again():
     partition = StabbingPartition(epsilon=3.0)
     partition.add(np.arange(100), np.zeros(100, np.int64), np.arange(100))
