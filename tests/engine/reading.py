@@ -12,9 +12,9 @@ def pairs_of(answer: Answer) -> list[tuple[int, ...]]:
 
 
 def rows_of(answer: Answer) -> list[tuple]:
-    """The result rows: query, selected columns, change; sorted."""
-    columns = answer.rows().to_pydict().values()
-    return sorted(zip(*columns, strict=True), key=str)
+    """The result rows: query, selected columns, change; sorted, null first."""
+    rows = zip(*answer.rows().to_pydict().values(), strict=True)
+    return sorted(rows, key=lambda row: [(value is not None, value) for value in row])
 
 
 def spans_of(answer: Answer) -> list[tuple[int, ...]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from os import PathLike
 from typing import Any, Literal
 
@@ -58,7 +59,8 @@ class Engine:
 
     def register(self, sql: str, *, name: str | None = None, strategy: str = "auto") -> Group:
         """Recognise the question of a template and make a group for its standing queries."""
-        name = name or f"template_{len(self._groups) + 1}"
+        if not name:
+            name = next(n for i in count(1) if (n := f"template_{i}") not in self._groups)
         if name in self._groups:
             raise BadInput(f"the name {name!r} is taken by another template")
         template = Template.parse(name, sql, self.inputs)

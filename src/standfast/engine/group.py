@@ -56,6 +56,8 @@ class Group:
         `BadParameters` is raised and nothing of the call is applied.
         """
         parameters = read_parameters(self.template, params)
+        # Before the ranges are made, because that gives codes to strings that are new.
+        self.registry.refuse_taken(parameters.ids, parameters.n_queries)
         lows, highs = key_ranges(self.template.question, parameters, self.strings.intern)
         return pa.array(self.enter(parameters.ids, lows, highs))
 

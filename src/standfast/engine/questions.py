@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from standfast.arrays import Hits, Int64s
 from standfast.engine.answer import Results, expand
@@ -52,11 +51,14 @@ class Strings:
         return places
 
     def keys(self, column: str, values: pa.Array) -> tuple[Keys, Mask]:
-        """The code of each string of an event column, and which have one."""
-        wanted = pa.array(list(self.codes.get(column, {})), pa.string())
-        codes = pc.index_in(values, value_set=wanted)
-        found = codes.is_valid().to_numpy(zero_copy_only=False)
-        return codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64), found
+        """The code of each string of an event column, and which have one.
+
+        Costs a look-up for each different string of the batch, however many queries know.
+        """
+        known, found = self.codes.get(column, {}), values.dictionary_encode()
+        codes = np.array([known.get(t, -1) for t in found.dictionary.to_pylist()] + [-1], np.int64)
+        keys: Keys = codes[found.indices.fill_null(codes.size - 1).to_numpy()]
+        return keys, keys >= 0
 
 
 class FilterReader:

@@ -20,6 +20,7 @@ import numpy as np
 from standfast._numba import kernel
 from standfast.arrays import Int64s, with_room
 from standfast.errors import BadParameters
+from standfast.indexes.keys import FAR
 from standfast.indexes.sorted_runs import Run, SortedRuns
 
 # Fewer dead slots than this are not worth a renumbering.
@@ -63,17 +64,10 @@ class Registry:
         return np.flatnonzero(self._alive[: self.n_slots])
 
     def add(self, ids: Int64s | None, lows: Int64s, highs: Int64s) -> Int64s:
-        """Take in queries, with ids of their own or the next free ones; returns their slots."""
+        """Take in queries under ids that are free, or the next ones; returns their slots."""
         n = lows.shape[1]
         if ids is None:
             ids = np.arange(self.next_id, self.next_id + n)
-        else:
-            known = ids[self._find(ids) >= 0]
-            if known.size:
-                raise BadParameters(
-                    f"id {known[0]} is taken by a living query",
-                    hint="remove it first, or leave the column id out to have ids assigned",
-                )
         slots = np.arange(self.n_slots, self.n_slots + n)
         self._grow(n)
         self._ids[slots], self._alive[slots] = ids, True
@@ -82,6 +76,22 @@ class Registry:
         if n:
             self.next_id = max(self.next_id, int(ids.max()) + 1)
         return slots
+
+    def refuse_taken(self, ids: Int64s | None, n: int) -> None:
+        """Refuse ids of living queries, or to assign `n` ids when there are not so many left."""
+        if ids is None:
+            if self.next_id + n > FAR:
+                raise BadParameters(
+                    f"cannot assign {n} ids above {self.next_id - 1}, the largest so far",
+                    hint="pass a column id",
+                )
+            return
+        known = ids[self._find(ids) >= 0]
+        if known.size:
+            raise BadParameters(
+                f"id {known[0]} is taken by a living query",
+                hint="remove it first, or leave the column id out to have ids assigned",
+            )
 
     def remove(self, ids: Int64s) -> Int64s:
         """Forget queries; returns their slots. An unknown or repeated id refuses the whole call."""
