@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.indexes.signposts import FEW, check, count_at_most, section, signposts
+from standfast.indexes.signposts import FEW, WINDOW, check, count_at_most, section, signposts
 
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 keys = st.one_of(
@@ -42,3 +42,36 @@ def test_a_misplaced_post_is_noticed():
     made.posts[3] += 1
     with pytest.raises(AssertionError, match="wrong key"):
         check(made)
+
+
+class Watched:
+    """An ascending array that counts how often it is read."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self.size, self.reads = values, values.size, 0
+
+    def __getitem__(self, i: int) -> np.int64:
+        self.reads += 1
+        return self.values[i]
+
+
+def _reads(part: np.ndarray, value: int) -> int:
+    """How many keys one count reads."""
+    found, posts, shift = section(signposts(part, np.array([0, part.size])), 0)
+    watched = Watched(found)
+    plain = getattr(count_at_most, "py_func", count_at_most)
+    assert plain(watched, posts, shift, np.int64(value)) == np.searchsorted(part, value, "right")
+    return watched.reads
+
+
+@pytest.mark.parametrize("n", [1, 2, 100, 5_000, 50_000])
+def test_evenly_spread_keys_cost_a_window_however_many_they_are(n):
+    even = np.arange(0, 10 * n, 10)
+    assert max(_reads(even, value) for value in (-1, 0, 10 * n // 3, 10 * n)) <= WINDOW + 3
+
+
+@pytest.mark.parametrize("n", [100, 5_000, 50_000])
+def test_crowded_keys_cost_a_binary_search_and_a_window(n):
+    crowded = np.append(np.arange(n), MOST)
+    reads = max(_reads(crowded, value) for value in (0, n // 3, n - 1, n))
+    assert reads <= WINDOW + 4 + np.log2(n)

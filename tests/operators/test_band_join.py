@@ -335,23 +335,3 @@ def test_rows_out_of_reach_of_a_group_are_not_searched_at_all(monkeypatch):
         posted(groups, None), np.arange(-500, 500, 50), store, is_float=False, minuend=False
     )
     assert hits.counts().sum() == 0
-
-
-class Watched:
-    """An ascending array that counts how often it is read."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self.values, self.size, self.reads = values, values.size, 0
-
-    def __getitem__(self, i: int) -> int:
-        self.reads += 1
-        return int(self.values[i])
-
-
-@pytest.mark.parametrize("n", [1, 2, 100, 5000])
-def test_a_prefix_length_costs_a_logarithmic_number_of_reads(n):
-    for gap in (-1, 0, n // 3, n - 1, n):
-        lows, highs = Watched(np.arange(n)), Watched(np.arange(n))
-        assert plain(groups_module._count_lows)(lows, gap) == min(max(gap + 1, 0), n)
-        assert plain(groups_module._count_highs)(highs, gap) == n - min(max(gap, 0), n)
-        assert max(lows.reads, highs.reads) <= 2 * math.log2(n) + 3
