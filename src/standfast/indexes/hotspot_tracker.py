@@ -34,7 +34,13 @@ import numpy as np
 
 from standfast._numba import kernel
 from standfast.arrays import Groups, Int32s, Int64s
-from standfast.indexes.stabbing_groups import GroupOrders, Intervals, check_groups, stretched
+from standfast.indexes.stabbing_groups import (
+    GroupOrders,
+    Intervals,
+    check_groups,
+    n_bytes,
+    stretched,
+)
 from standfast.indexes.stabbing_partition import StabbingPartition
 
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -194,13 +200,13 @@ class HotspotTracker:
         assert (self._intervals.highs[live] >= windows.highs[place[owners]]).all(), "windows inside"
         assert not np.isin(self.scattered_slots(), live).any(), "nobody is hot and scattered"
         self._scattered.check()
+        self._orders.check()
         check_groups(self.hot_groups(), self._intervals)
 
     def memory_bytes(self) -> int:
         """Bytes of all arrays."""
-        own = (*self._intervals, *self._windows, self._sizes)
         parts = self._orders.memory_bytes() + self._scattered.memory_bytes()
-        return parts + sum(array.nbytes for array in own)
+        return parts + n_bytes(*self._intervals, *self._windows, self._sizes)
 
     def _settle(self, entered: Int64s, left: Int64s) -> Moves:
         """Apply the rules until none applies; net changes of the scattered set."""

@@ -52,6 +52,7 @@ from standfast.indexes.stabbing_groups import (
     GroupOrders,
     Intervals,
     check_groups,
+    n_bytes,
     stretched,
 )
 from standfast.indexes.stabbing_partition import StabbingPartition, pays_for_rebuild
@@ -188,18 +189,15 @@ class RefinedPartition:
         assert (ends[:-1, HIGH] < ends[1:, LOW]).all(), "witnesses are disjoint"
         assert self.n_groups <= (1 + self.epsilon) * self._n_witnesses, "not too many groups"
         self._newcomers.check()
+        self._orders.check()
         check_groups(self.groups(), self._intervals())
 
     def memory_bytes(self) -> int:
         """Bytes of all arrays."""
-        own = (
-            self._points, self._roots, self._group_of,
-            self._is_newcomer, self._is_witness, self._witnesses,
-        )  # fmt: skip
         parts = self._orders.memory_bytes() + self._newcomers.memory_bytes()
-        parts += self._nodes.links.nbytes + self._nodes.bounds.nbytes
-        parts += sum(part.nbytes for part in self._arrived)
-        return parts + sum(array.nbytes for array in own)
+        parts += n_bytes(self._nodes.links, self._nodes.bounds, *self._arrived)
+        parts += n_bytes(self._points, self._roots, self._witnesses, self._group_of)
+        return parts + n_bytes(self._is_newcomer, self._is_witness)
 
     def _intervals(self) -> Intervals:
         n = self._group_of.size

@@ -177,6 +177,8 @@ def delete(nodes: Nodes, root: int, slot: int) -> int:
 def build(nodes: Nodes, slots: Int64s) -> int:
     """The tree of single nodes whose keys ascend: the last branch grows at its end."""
     links, path = nodes.links, nodes.path
+    if slots.size == 0:
+        return -1
     depth = 0
     for slot in slots:
         below = -1
@@ -190,9 +192,8 @@ def build(nodes: Nodes, slots: Int64s) -> int:
         path[depth] = slot
         depth += 1
         assert depth < DEEPEST, "a tree is too deep"
-    root = path[0] if slots.size else np.int32(-1)
     _renew(nodes, depth)
-    return root
+    return int(path[0])
 
 
 @kernel

@@ -19,7 +19,7 @@ Paper      [hotspot] section 2.1: the sorted lists of a stabbing set index (deci
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +85,8 @@ class GroupOrders:
         # Gone and back before anybody looked: rare, so the orders are simply made anew.
         if self._is_removed[known].any():
             self.forget()
-        self._limit(slots.size)
+        else:
+            self._limit(slots.size)
 
     def remove(self, slots: Int64s, groups: Int32s) -> None:
         """Note that these slots left the groups with these numbers."""
@@ -121,11 +122,20 @@ class GroupOrders:
         self._groups, self._numbers, self._rebuild = groups, numbers.copy(), False
         return groups
 
+    def check(self) -> None:
+        """Assert that the orders are in order and the notes agree with each other."""
+        _check_orders(self._groups)
+        removed = np.concatenate([np.empty(0, np.int64), *self._removed])
+        assert np.array_equal(np.flatnonzero(self._is_removed), np.sort(removed)), "one flag each"
+        n_added, n_left = (sum(part.size for part in notes) for notes in (self._added, self._left))
+        assert n_left == removed.size, "whoever left has left a group"
+        assert self._n_noted == n_added + n_left, "notes are counted"
+        assert not (self._rebuild and self._n_noted), "nothing is noted before a rebuild"
+
     def memory_bytes(self) -> int:
         """Bytes of the published orders and of the notes."""
-        notes = sum(part.nbytes for part in (*self._added, *self._removed, *self._left))
-        held = sum(part.nbytes for part in self._groups)
-        return held + notes + self._is_removed.nbytes + self._numbers.nbytes
+        notes = n_bytes(*self._added, *self._removed, *self._left)
+        return notes + n_bytes(*self._groups, self._is_removed, self._numbers)
 
     def _limit(self, n_changes: int) -> None:
         """Make anew what has changed more often than it has entries; notes stay bounded."""
@@ -193,26 +203,35 @@ def build(intervals: Intervals, numbers: Int32s, points: Int64s, sizes: Int64s) 
 
 def check_groups(groups: Groups, intervals: Intervals) -> None:
     """Assert that these are the orders of exactly the live slots."""
-    live, n = intervals.live(), groups.low_slots.size
+    _check_orders(groups)
+    live, place = intervals.live(), _places(groups)
     assert np.array_equal(np.sort(groups.low_slots), live), "the low order has every slot once"
     assert np.array_equal(np.sort(groups.high_slots), live), "the high order has every slot once"
     assert np.array_equal(groups.lows, intervals.lows[groups.low_slots]), "lows are the slots' own"
     assert np.array_equal(groups.highs, intervals.highs[groups.high_slots]), "highs are too"
+    number, same = intervals.group_of[groups.low_slots], place[1:] == place[:-1]
+    assert (number[1:] == number[:-1])[same].all(), "a place holds one group"
+    assert (number[1:] != number[:-1])[~same].all(), "a group has one place"
+
+
+def _check_orders(groups: Groups) -> None:
+    """Assert what holds of published orders whatever came later."""
+    place = _places(groups)
+    same = place[1:] == place[:-1]
     assert groups.offsets[0] == 0, "places start at 0"
-    assert groups.offsets[-1] == n, "places end at n"
+    assert groups.offsets[-1] == groups.low_slots.size, "places end at n"
     assert (np.diff(groups.offsets) > 0).all(), "no group is empty"
     assert (groups.points[1:] >= groups.points[:-1]).all(), "points ascend"
-    place = np.repeat(np.arange(groups.n_groups), np.diff(groups.offsets))
-    same = place[1:] == place[:-1]
     assert (groups.lows[1:] >= groups.lows[:-1])[same].all(), "lows ascend within a group"
     assert (groups.highs[1:] >= groups.highs[:-1])[same].all(), "highs ascend within a group"
     assert (groups.lows <= groups.points[place]).all(), "no interval begins right of its point"
     assert (groups.highs >= groups.points[place]).all(), "no interval ends left of its point"
     owners = groups.low_slots[groups.offsets[place] + groups.high_ranks]
     assert np.array_equal(owners, groups.high_slots), "high_ranks lead to the same slot"
-    number = intervals.group_of[groups.low_slots]
-    assert (number[1:] == number[:-1])[same].all(), "a place holds one group"
-    assert (number[1:] != number[:-1])[~same].all(), "a group has one place"
+
+
+def _places(groups: Groups) -> Int64s:
+    return np.repeat(np.arange(groups.n_groups), np.diff(groups.offsets))
 
 
 def stretched(array: npt.NDArray[Kept], need: int, fill: int) -> npt.NDArray[Kept]:
@@ -222,6 +241,11 @@ def stretched(array: npt.NDArray[Kept], need: int, fill: int) -> npt.NDArray[Kep
     longer = np.full(max(need, 2 * array.size, 16), fill, array.dtype)
     longer[: array.size] = array
     return longer
+
+
+def n_bytes(*arrays: npt.NDArray[Any]) -> int:
+    """Bytes of all these arrays."""
+    return sum(array.nbytes for array in arrays)
 
 
 def _newcomers(slots: Int64s, places: Int64s, intervals: Intervals, n_groups: int) -> Newcomers:
@@ -276,7 +300,7 @@ def _merge_groups(
     place, n_places = 0, old_place.size
     while place < n_places:
         before, at = old_place[place], new.offsets[place]
-        begin, end = np.int64(0), np.int64(0)
+        begin, end = 0, 0
         if before >= 0:
             begin, end = old.offsets[before], old.offsets[before + 1]
         if touched[place]:

@@ -42,6 +42,7 @@ from standfast.indexes.stabbing_groups import (
     GroupOrders,
     Intervals,
     check_groups,
+    n_bytes,
     stretched,
 )
 
@@ -186,19 +187,13 @@ class StabbingPartition:
             "witnesses are disjoint"
         )
         assert not self._is_due(), "not too many groups"
+        self._orders.check()
         check_groups(self.groups(), intervals)
 
     def memory_bytes(self) -> int:
         """Bytes of all arrays."""
-        own = (
-            *self._intervals,
-            *self._windows,
-            self._is_witness,
-            self._witnesses,
-            self._sizes,
-            self._free,
-        )
-        return self._orders.memory_bytes() + sum(array.nbytes for array in own)
+        parts = self._orders.memory_bytes() + n_bytes(*self._intervals, *self._windows)
+        return parts + n_bytes(self._is_witness, self._witnesses, self._sizes, self._free)
 
     def _open(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         """Open groups for intervals that meet no window: they lie in the gaps."""
