@@ -26,4 +26,4 @@ class BadInput(StandfastError):
 
 
 class BadSnapshot(StandfastError):
-    """A snapshot file that is damaged, foreign or of another version."""
+    """A snapshot file that is damaged, foreign, of another version, or out of reach."""

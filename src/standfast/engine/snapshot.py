@@ -58,10 +58,22 @@ def save(path: str | PathLike[str], state: State) -> None:
 
 def load(path: str | PathLike[str]) -> State:
     """The state that `save` wrote; rows are stored and queries indexed anew."""
-    first, *tables = read_file(path)
+    body = read_file(path)
+    try:
+        return _state_of(_tables(body))
+    except Exception as error:
+        # The file is as it was written, but not by this release or not by `save`.
+        raise BadSnapshot(
+            f"{os.fspath(path)}: does not hold an engine that this release knows: {error}",
+            hint="restore it with the release that wrote it",
+        ) from error
+
+
+def _state_of(tables: list[pa.Table]) -> State:
+    first, *rest = tables
     manifest = json.loads(first["manifest"][0].as_py())
     state = State({}, {}, {})
-    parts = iter(tables)
+    parts = iter(rest)
     for entry in manifest["inputs"]:
         source = Input(**entry["input"] | {"key": tuple(entry["input"]["key"])})
         door, store = Door(source), Store(source)
@@ -127,7 +139,14 @@ def write_file(path: str | PathLike[str], tables: list[pa.Table]) -> None:
         body.write(part)
     data = body.getbuffer()
     header = HEADER.pack(MAGIC, VERSION, len(data), hashlib.sha256(data).digest())
-    target = Path(path)
+    try:
+        _replace(Path(path), header, data)
+    except OSError as error:
+        raise BadSnapshot(f"{os.fspath(path)}: cannot be written: {error.strerror}") from error
+
+
+def _replace(target: Path, header: bytes, data: memoryview) -> None:
+    """Put a whole new file in place of `target`, or leave that as it was."""
     beside = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
         with open(beside, "wb") as file:
@@ -145,8 +164,8 @@ def write_file(path: str | PathLike[str], tables: list[pa.Table]) -> None:
         os.close(folder)
 
 
-def read_file(path: str | PathLike[str]) -> list[pa.Table]:
-    """Read what `write_file` wrote, or refuse the file by name."""
+def read_file(path: str | PathLike[str]) -> memoryview:
+    """The body that `write_file` wrote, whole, or refuse the file by name."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -162,6 +181,11 @@ def read_file(path: str | PathLike[str]) -> list[pa.Table]:
     body = memoryview(data)[HEADER.size :]
     if len(body) != length or hashlib.sha256(body).digest() != digest:
         raise BadSnapshot(f"{os.fspath(path)}: is damaged (length or checksum differ)")
+    return body
+
+
+def _tables(body: memoryview) -> list[pa.Table]:
+    """The tables of a body, one after the other."""
     tables, at = [], 0
     while at < len(body):
         (size,) = struct.unpack_from(">Q", body, at)
