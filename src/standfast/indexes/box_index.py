@@ -17,7 +17,7 @@ from standfast.indexes.forest import Forest
 
 LEAF = 16
 RATIO = 2.0
-SMALL = 512
+SMALL = 256
 CHUNK = 4096
 
 

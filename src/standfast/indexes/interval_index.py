@@ -22,7 +22,7 @@ from standfast.arrays import Hits, Int32s, Int64s, Matches, SpanList, Spans, Tog
 from standfast.indexes.forest import Forest
 from standfast.indexes.interval_tree import IntervalTree, Rows
 
-BUCKET = 16
+BUCKET = 32
 RATIO = 4.0
 SMALL = 512
 

@@ -1,6 +1,6 @@
 """Interval tree: every interval lives at the highest boundary it holds; a probe reads prefixes.
 
-    boundary   1    2    3    4    5    6    7         keys, about every 16th endpoint
+    boundary   1    2    3    4    5    6    7         keys, about every 32nd endpoint
     level      0    1    0    2    0    1    0         trailing zeros of the boundary's number
                .    [----.----.---------]    .         lives at 4: low order and high order there
                . [--]    .    .  []     .    .         lives at 2; in the bucket after 4: a leaf
@@ -35,6 +35,7 @@ from standfast.indexes.growing import longer
 
 LONG = 64  # a slice of at least this many intervals stays a slice (decision 005)
 MOST_BUCKET = 8 * LONG
+MOST_ROOM = 1 << 24  # slots to allocate on the word of the last batch
 MOST_SHORT = 40 * LONG  # a value writes out fewer: a leaf and a short slice of each of 31 levels
 
 
@@ -77,7 +78,7 @@ class IntervalTree:
 
     def probe(self, ascending: Int64s) -> Rows:
         """What the values hit. The caller may publish `cells.order` if there are long slices."""
-        room = int(ascending.size * self._hits_per_value * 1.2)
+        room = min(int(ascending.size * self._hits_per_value * 1.2), MOST_ROOM)
         rows = Rows(*_probe(self.cells, ascending, room))
         self._hits_per_value = rows.slots.size / max(1, ascending.size)
         self._published |= rows.long_rows.size > 0
