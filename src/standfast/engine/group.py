@@ -139,7 +139,9 @@ class Group:
     def _index(self, slots: Int64s) -> None:
         slots = slots[self._holds_something(slots)]
         if slots.size:
-            lows, highs = self.registry.lows[:, slots], self.registry.highs[:, slots]
+            # `take` and not an index, because that may leave the rows scattered in memory.
+            lows = self.registry.lows.take(slots, axis=1)
+            highs = self.registry.highs.take(slots, axis=1)
             self.reader.strategy.add(slots, lows, highs)
 
     def _holds_something(self, slots: Int64s) -> npt.NDArray[np.bool_]:

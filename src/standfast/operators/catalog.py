@@ -13,6 +13,7 @@ from standfast.operators.band_join.naive import Naive as NaiveBand
 from standfast.operators.band_join.per_query import PerQuery
 from standfast.operators.band_join.per_tuple import PerTuple
 from standfast.operators.base import BandStrategy, FilterStrategy
+from standfast.operators.filter.boxes import Boxes
 from standfast.operators.filter.interval_tree import IntervalTree
 from standfast.operators.filter.naive import Naive as NaiveFilter
 
@@ -21,6 +22,7 @@ QuestionName = Literal["filter", "band_join"]
 FILTERS: dict[str, type[FilterStrategy]] = {
     "naive": NaiveFilter,
     "interval_tree": IntervalTree,
+    "boxes": Boxes,
 }
 
 BAND_JOINS: dict[str, type[BandStrategy]] = {
