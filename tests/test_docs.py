@@ -28,6 +28,19 @@ def test_the_documents_of_the_project_are_all_looked_at():
     assert wanted | {"docs/papers.md", "docs/strategies.md"} <= names
 
 
+def test_the_tree_in_the_architecture_is_the_tree_on_disk():
+    """Every module by its file name; the ways of a question by their folder's line."""
+    ((_, drawn), *_) = doc_names.blocks((ROOT / "ARCHITECTURE.md").read_text())
+    package = ROOT / "src/standfast"
+    files = {path for path in package.rglob("*.py") if path.stem != "__init__"}
+    ways = {path for path in files if path.parent.parent.stem == "operators"}
+    named = set(re.findall(r"(\w+)\.py\b", drawn)) - {"__init__"}
+    assert named == {path.stem for path in files - ways}
+    for way in ways:
+        (line,) = [x for x in drawn.splitlines() if f"    {way.parent.stem}/ " in x]
+        assert way.stem in re.findall(r"\w+", line)
+
+
 def test_every_decision_that_the_code_refers_to_is_written_down():
     sources = [p for top in ("src", "benchmarks", "tests") for p in (ROOT / top).rglob("*.py")]
     texts = {path: path.read_text() for path in [*sources, *DOCUMENTS]}
