@@ -4,8 +4,7 @@
                          ->  tree of    40,000      long slices  -> Spans, one per tree
                          ->  tree of     1,000
 
-Invariant  that of the forest and of each tree; an order of slots that an answer holds is never
-           changed, a tree that buries something takes a copy first.
+Invariant  that of the forest and of each tree.
 Cost       a batch of b values O(b log b + b log^2 n) plus the slots in slices shorter than LONG;
            add and remove O(log^2 n) amortised, worked in when the next batch is probed.
 Source     interval trees under the logarithmic method (decision 005).
@@ -13,39 +12,16 @@ Source     interval trees under the logarithmic method (decision 005).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from standfast._numba import kernel
-from standfast.arrays import Hits, Int32s, Int64s, Matches, SpanList, Spans, Together
+from standfast.arrays import Hits, Int32s, Int64s, Matches, Together
 from standfast.indexes.forest import Forest
 from standfast.indexes.interval_tree import IntervalTree, Rows
 
 BUCKET = 32
 RATIO = 4.0
 SMALL = 512
-
-
-@dataclass(frozen=True, slots=True)
-class CountedSpans:
-    """Spans that know how many live slots each event hit."""
-
-    slices: Spans
-    totals: Int64s
-
-    @property
-    def n_events(self) -> int:
-        return self.totals.size
-
-    def counts(self) -> Int64s:
-        return self.totals
-
-    def fill(self, starts: Int64s, ids: Int64s, out: Int64s) -> None:
-        self.slices.fill(starts, ids, out)
-
-    def spans(self) -> SpanList:
-        return self.slices.spans()
 
 
 class IntervalIndex:
@@ -78,7 +54,10 @@ class IntervalIndex:
         parts: list[Hits] = [_matches(by_value, rows)]
         for tree, row in zip(trees, rows, strict=True):
             if row.long_rows.size:
-                parts.append(_counted_spans(by_value, row, tree))
+                events = by_value[row.long_rows]
+                parts.append(
+                    tree.order.slices(events, row.long_starts, row.long_stops, values.size)
+                )
         return parts[0] if len(parts) == 1 else Together(tuple(parts))
 
     def n_trees(self) -> int:
@@ -105,22 +84,6 @@ def _matches(by_value: Int64s, rows: list[Rows]) -> Matches:
     for row in rows:
         _scatter(by_value, row.counts, row.slots, following, slots)
     return Matches(offsets, slots)
-
-
-def _counted_spans(by_value: Int64s, row: Rows, tree: IntervalTree) -> CountedSpans:
-    """The long slices of one tree, put back into the order in which the values came."""
-    events = by_value[row.long_rows]
-    by_event = np.argsort(events, kind="stable")
-    starts, stops = row.long_starts[by_event], row.long_stops[by_event]
-    offsets = np.zeros(by_value.size + 1, np.int64)
-    np.cumsum(np.bincount(events, minlength=by_value.size), out=offsets[1:])
-    sizes = stops - starts
-    if tree.n_live < tree.slots.size:
-        live = tree.live_before()
-        sizes = live[stops] - live[starts]
-    totals = np.zeros(by_value.size, np.int64)
-    np.add.at(totals, events[by_event], sizes)
-    return CountedSpans(Spans(offsets, starts, stops, tree.cells.order), totals)
 
 
 @kernel

@@ -32,6 +32,7 @@ import numpy as np
 from standfast._numba import kernel
 from standfast.arrays import Int32s, Int64s
 from standfast.indexes.growing import longer
+from standfast.indexes.slot_order import SlotOrder
 
 LONG = 64  # a slice of at least this many intervals stays a slice (decision 005)
 MOST_BUCKET = 8 * LONG
@@ -48,7 +49,6 @@ class Cells(NamedTuple):
     levels: Int32s
     offsets: Int32s
     keys: Int64s  # the lows of all cells, then ~high of all cells, in a leaf beside their lows
-    order: Int32s  # the slots of the keys; -1 when buried
 
 
 class Rows(NamedTuple):
@@ -71,50 +71,35 @@ class IntervalTree:
             slots, lows, highs = slots[by_slot], lows[by_slot], highs[by_slot]
         self.slots = slots.astype(np.int32)
         self.n_live = slots.size
-        self.cells, self._low_places, self._high_places = _build(self.slots, lows, highs, bucket)
-        self._published = False
-        self._live_before: Int32s | None = None
+        self.cells, order, self._low_places, self._high_places = _build(
+            self.slots, lows, highs, bucket
+        )
+        self.order = SlotOrder(order)  # the slots of the keys
         self._hits_per_value = 16.0
 
     def probe(self, ascending: Int64s) -> Rows:
-        """What the values hit. The caller may publish `cells.order` if there are long slices."""
+        """What the values hit."""
         room = min(int(ascending.size * self._hits_per_value * 1.2), MOST_ROOM)
-        rows = Rows(*_probe(self.cells, ascending, room))
+        rows = Rows(*_probe(self.cells, self.order.slots, ascending, room))
         self._hits_per_value = rows.slots.size / max(1, ascending.size)
-        self._published |= rows.long_rows.size > 0
         return rows
 
-    def live_before(self) -> Int32s:
-        """How many places before each place of the order are not buried."""
-        if self._live_before is None:
-            self._live_before = np.zeros(self.cells.order.size + 1, np.int32)
-            np.cumsum(self.cells.order >= 0, out=self._live_before[1:])
-        return self._live_before
-
     def bury(self, entries: Int64s) -> None:
-        """Mark entries as removed, in a copy of the order if an answer holds the old one."""
-        if self._published:
-            self.cells = self.cells._replace(order=self.cells.order.copy())
-            self._published = False
-        order = self.cells.order
-        lows, highs = self._low_places[entries], self._high_places[entries]
-        assert np.all(order[lows] >= 0), "an interval was removed twice"
-        order[lows] = -1
-        order[highs] = -1
+        """Take entries out of later answers."""
+        self.order.bury(np.concatenate([self._low_places[entries], self._high_places[entries]]))
         self.n_live -= entries.size
-        self._live_before = None
 
     def live(self) -> tuple[Int64s, Int64s, Int64s]:
         """Slots, lows and highs of the entries that are not buried."""
-        kept = self.cells.order[self._low_places] >= 0
+        kept = self.order.slots[self._low_places] >= 0
         lows = self.cells.keys[self._low_places[kept]]
         highs = ~self.cells.keys[self._high_places[kept]]
         return self.slots[kept].astype(np.int64), lows, highs
 
     def check(self) -> None:
         """Assert the invariant."""
-        boundaries, _, offsets, keys, order = self.cells
-        n = self.slots.size
+        boundaries, _, offsets, keys = self.cells
+        order, n = self.order.slots, self.slots.size
         assert np.all(boundaries[1:] > boundaries[:-1]), "boundaries must ascend"
         assert offsets[0] == 0, "cells must cover all places"
         assert offsets[-1] == n, "cells must cover all places"
@@ -134,7 +119,7 @@ class IntervalTree:
                 assert np.all(np.searchsorted(boundaries, side) == bucket), "leaf with a boundary"
 
     def _check_boundary(self, boundary: int) -> None:
-        boundaries, levels, offsets, keys, _ = self.cells
+        boundaries, levels, offsets, keys = self.cells
         n, key = self.slots.size, boundaries[boundary - 1]
         begin, end = offsets[2 * boundary : 2 * boundary + 2]
         low, high = keys[begin:end], ~keys[n + begin : n + end]
@@ -153,29 +138,31 @@ class IntervalTree:
         assert np.array_equal(buckets, expected), "levels must name the buckets in reach"
 
     def memory_bytes(self) -> int:
-        held = [*self.cells, self.slots, self._low_places, self._high_places]
-        return sum(a.nbytes for a in held) + (
-            0 if self._live_before is None else self._live_before.nbytes
-        )
+        places = self._low_places.nbytes + self._high_places.nbytes
+        cells = sum(array.nbytes for array in self.cells)
+        return cells + places + self.slots.nbytes + self.order.memory_bytes()
 
 
-def _build(slots: Int32s, lows: Int64s, highs: Int64s, bucket: int) -> tuple[Cells, Int32s, Int32s]:
-    """The tree, and where each entry stands among the lows and among the highs."""
+def _build(
+    slots: Int32s, lows: Int64s, highs: Int64s, bucket: int
+) -> tuple[Cells, Int32s, Int32s, Int32s]:
+    """The tree, the slots of its keys, and where the low and the high of each entry stand."""
     n = slots.size
     by_low = np.argsort(lows).astype(np.int32)
     by_high = np.argsort(highs).astype(np.int32)
     sorted_lows, sorted_highs = lows[by_low], highs[by_high]
     boundaries = _boundaries(sorted_lows, sorted_highs, bucket)
     owners, offsets = _assign(by_low, sorted_lows, by_high, sorted_highs, boundaries)
-    cells = Cells(
-        boundaries, np.zeros(boundaries.size + 1, np.int32), offsets,
-        np.empty(2 * n, np.int64), np.empty(2 * n, np.int32),
-    )  # fmt: skip
+    levels = np.zeros(boundaries.size + 1, np.int32)
+    cells = Cells(boundaries, levels, offsets, np.empty(2 * n, np.int64))
     low_places = np.empty(n, np.int32)
-    _place_lows(cells, owners, by_low, sorted_lows, slots, low_places)
+    _place_lows(cells, owners, by_low, sorted_lows, low_places)
     high_places = low_places + np.int32(n)
-    _place_highs(cells, owners, by_high, sorted_highs, slots, high_places)
-    return cells, low_places, high_places
+    _place_highs(cells, owners, by_high, sorted_highs, high_places)
+    order = np.empty(2 * n, np.int32)
+    order[low_places] = slots
+    order[high_places] = slots
+    return cells, order, low_places, high_places
 
 
 @kernel
@@ -244,9 +231,7 @@ def _assign(
 
 
 @kernel
-def _place_lows(
-    cells: Cells, owners: Int32s, by_low: Int32s, lows: Int64s, slots: Int32s, places: Int32s
-) -> None:
+def _place_lows(cells: Cells, owners: Int32s, by_low: Int32s, lows: Int64s, places: Int32s) -> None:
     """Deal the lows, ascending, to their cells; mark how far left each boundary reaches."""
     following = cells.offsets.copy()
     bucket, m = 0, cells.boundaries.size
@@ -258,7 +243,6 @@ def _place_lows(
         place = following[cell]
         following[cell] += 1
         cells.keys[place] = lows[k]
-        cells.order[place] = slots[entry]
         places[entry] = place
         if cell % 2 == 0 and place == cells.offsets[cell]:
             level = _lowest_bit(cell // 2)
@@ -268,7 +252,7 @@ def _place_lows(
 
 @kernel
 def _place_highs(
-    cells: Cells, owners: Int32s, by_high: Int32s, highs: Int64s, slots: Int32s, places: Int32s
+    cells: Cells, owners: Int32s, by_high: Int32s, highs: Int64s, places: Int32s
 ) -> None:
     """Deal the highs, descending, to their cells, in a leaf beside their lows; mark the right.
 
@@ -291,15 +275,14 @@ def _place_highs(
                 for reached in range(cell // 2, bucket + 1):
                     cells.levels[reached] |= 1 << level
         cells.keys[places[entry]] = ~highs[k]
-        cells.order[places[entry]] = slots[entry]
 
 
 @kernel
 def _probe(
-    cells: Cells, values: Int64s, room: int
+    cells: Cells, order: Int32s, values: Int64s, room: int
 ) -> tuple[Int64s, Int32s, Int32s, Int32s, Int32s]:
     """The fields of `Rows` for ascending values; `room` is a guess of how many slots there are."""
-    n, bucket = cells.order.size // 2, 0
+    n, bucket = order.size // 2, 0
     counts = np.empty(values.size, np.int64)
     slots, used = np.empty(room + MOST_SHORT, np.int32), 0
     rows, n_long = np.empty(64, np.int32), 0
@@ -314,8 +297,8 @@ def _probe(
         before = used
         for i in range(cells.offsets[2 * bucket + 1], cells.offsets[2 * bucket + 2]):
             if cells.keys[i] <= value and cells.keys[n + i] <= ~value:
-                slots[used] = cells.order[i]
-                used += cells.order[i] >= 0
+                slots[used] = order[i]
+                used += order[i] >= 0
         reaching = cells.levels[bucket]
         while reaching:
             level = _lowest_bit(reaching)
@@ -326,8 +309,8 @@ def _probe(
             end = base + cells.offsets[2 * boundary + 1]
             i, short = begin, used
             while i < min(end, begin + LONG) and cells.keys[i] <= needle:
-                slots[used] = cells.order[i]
-                used += cells.order[i] >= 0
+                slots[used] = order[i]
+                used += order[i] >= 0
                 i += 1
             if i == begin + LONG:
                 used = short
