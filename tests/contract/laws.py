@@ -1,0 +1,54 @@
+"""What every law needs: the cases of the catalogue, sizes, and a tally against empty victories.
+
+A law is a function of a case, a source of chance and a tally. `hold_for_all` lets Hypothesis draw
+the chance and shrink what fails; `python -m tests.contract.sweep` draws it from seeds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import numba
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.contract.worlds import CASES, Case
+
+# The kernels as plain Python are slow: fewer examples, smaller ones.
+SMALL = bool(numba.config.DISABLE_JIT)
+
+Tally = Counter[str]
+Law = Callable[[Case, Random, Tally], None]
+
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def hold_for_all(law: Law, case: Case, *, seeds: int = 9, examples: int = 5) -> Tally:
+    """Try the law on seeded histories, then let Hypothesis search; returns what was seen."""
+    tally: Tally = Counter()
+    for seed in range(max(3, seeds // 4) if SMALL else seeds):
+        hold_for_seed(law, case, seed, tally)
+
+    @settings(max_examples=max(2, examples // 5) if SMALL else examples)
+    @given(st.randoms(use_true_random=False))
+    def holds(rng: Random) -> None:
+        law(case, rng, tally)
+
+    holds()
+    return tally
+
+
+def hold_for_seed(law: Law, case: Case, seed: int, tally: Tally) -> None:
+    """Try the law on one seeded history; a failure says how to see it again."""
+    try:
+        law(case, Random(seed), tally)
+    except BaseException as error:
+        error.add_note(f"replay: {replay(law, case, seed)}")
+        raise
+
+
+def replay(law: Law, case: Case, seed: int) -> str:
+    """The command that runs one seeded history again."""
+    return f"python -m tests.contract.sweep --law {law.__name__} --case {case} --seed {seed}"
