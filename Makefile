@@ -58,7 +58,7 @@ $(READY): requirements.lock pyproject.toml
 	  echo "$$found has no working venv module; on Debian or Ubuntu: apt install python3-venv" >&2; \
 	  rm -rf .venv; exit 1; }
 	$(BIN)/python -m pip install --disable-pip-version-check --only-binary :all: \
-	  --require-hashes -r requirements.lock
+	  --no-compile --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet \
 	  --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -31,11 +31,12 @@ def demo(
     seed: Annotated[int, typer.Option(help="draws the queries")] = 1,
 ) -> None:
     """Replay real trades against standing queries and draw what happened."""
-    with console.status("compiling kernels (half a minute the first time, then cached)"):
+    console.print("Compiling kernels: half a minute the first time, later they are cached.")
+    with console.status("compiling"):
         show.warm_up(seed)
     with console.status(f"registering {queries:,} standing queries"):
         replay = show.Replay(queries, seed)
-    console.print(f"{replay.n_queries:,} standing queries registered: {_sizes(replay)}")
+    console.print(f"{replay.n_queries:,} standing queries registered: {_sizes(replay)}.")
     steps: list[show.Step] = []
     bar = Progress(
         TextColumn("market time"), BarColumn(None), MofNCompleteColumn(), TimeElapsedColumn()
@@ -46,14 +47,15 @@ def demo(
             steps.append(step)
             bar.advance(task)
             live.update(Group(bar, _now(steps)))
+    console.print()
     picture = out / "demo.png"
     show.draw(steps, replay.n_queries, picture)
     console.print(_summary(replay, steps))
     console.print(
         f"{replay.n_changed:,} queries came or went on the way; {replay.n_checked} rows were "
-        f"compared with every query by brute force: all equal"
+        f"compared with every query by brute force: all equal."
     )
-    console.print(f"picture: [bold]{picture}[/bold]")
+    console.print(f"Picture: [bold]{picture}[/bold]")
 
 
 @app.command()
