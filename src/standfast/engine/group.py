@@ -73,6 +73,7 @@ class Group:
         self.reader.strategy.remove(slots[self._holds_something(slots)])
         if self.registry.sparse():
             self.registry.renumber()
+            self._forget_strings()
             self.switch(self.wanted)
 
     def switch(self, strategy: str) -> None:
@@ -135,6 +136,14 @@ class Group:
         """Assert the invariants of registry and strategy; for tests."""
         self.registry.check()
         self.reader.strategy.check()
+
+    def _forget_strings(self) -> None:
+        """Keep the codes of the strings that living queries compare with."""
+        for low, wanted in zip(
+            self.registry.lows, hole_ranges(self.template.question), strict=True
+        ):
+            if wanted.kind == "string":
+                self.strings.keep(wanted.column, low)
 
     def _index(self, slots: Int64s) -> None:
         slots = slots[self._holds_something(slots)]

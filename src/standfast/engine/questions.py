@@ -36,7 +36,7 @@ class Processed(NamedTuple):
 
 
 class Strings:
-    """Codes for the strings that queries compare with; events never add any."""
+    """Codes for the strings that queries compare with, ascending; events never add any."""
 
     def __init__(self) -> None:
         self.codes: dict[str, dict[str, int]] = {}
@@ -46,9 +46,17 @@ class Strings:
         known = self.codes.setdefault(column, {})
         found = pa.array(values, pa.string()).dictionary_encode()
         texts = found.dictionary.to_pylist()
-        codes: Int64s = np.array([known.setdefault(t, len(known)) for t in texts], np.int64)
+        for text in texts:
+            if text not in known:
+                known[text] = next(reversed(known.values()), -1) + 1
+        codes: Int64s = np.array([known[text] for text in texts], np.int64)
         places: Int64s = codes[found.indices.to_numpy()]
         return places
+
+    def keep(self, column: str, codes: Int64s) -> None:
+        """Forget the strings of a column whose code is not among these."""
+        kept = set(codes.tolist())
+        self.codes[column] = {t: c for t, c in self.codes[column].items() if c in kept}
 
     def keys(self, column: str, values: pa.Array) -> tuple[Keys, Mask]:
         """The code of each string of an event column, and which have one.
