@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.arrays import Groups, GroupSpans, Hits, Matches, Spans, Together
+from standfast import _numba, arrays
+from standfast.arrays import (
+    Groups,
+    GroupSpans,
+    Hits,
+    Matches,
+    Spans,
+    Together,
+    pooled,
+    repeated,
+    with_room,
+)
 from standfast.indexes.stabbing_partition import StabbingPartition
 
 SEEDS = st.integers(0, 10**6)
@@ -196,3 +207,58 @@ def test_what_group_spans_hold_per_event_does_not_follow_the_number_of_queries(n
     assert hits.groups.n_groups == 3
     assert hits.low_counts.size + hits.high_counts.size == 2 * 3 * 50
     assert hits.spans().events.size <= 2 * 3 * 50
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_parts_cover_everything_once_on_any_number_of_threads(monkeypatch, n_threads):
+    monkeypatch.setattr(_numba, "THREADS", n_threads)
+    for n in (0, 1, 2, 7):
+        for cost in (0, 10_000_000):
+            seen: list[int] = []
+            _numba.in_parts(lambda a, b, s=seen: s.extend(range(a, b)), n, cost=cost)
+            assert sorted(seen) == list(range(n))
+
+
+def test_an_error_in_a_part_reaches_the_caller(monkeypatch):
+    monkeypatch.setattr(_numba, "THREADS", 2)
+
+    def work(first: int, last: int) -> None:
+        assert last < 4, "the second part fails"
+
+    with pytest.raises(AssertionError, match="the second part fails"):
+        _numba.in_parts(work, 4, cost=10_000_000)
+
+
+def test_group_spans_say_the_same_on_several_threads(monkeypatch):
+    monkeypatch.setattr(_numba, "THREADS", 3)
+    monkeypatch.setattr(
+        arrays, "in_parts", lambda work, n, cost: _numba.in_parts(work, n, cost=10_000_000)
+    )
+    rng = np.random.default_rng(11)
+    for n_events in (1, 2, 20):
+        hits = random_group_spans(rng, n_events, random_groups(rng, np.arange(40))[0])
+        check_agreement(hits, rows_of_group_spans(hits), 40)
+
+
+@given(st.lists(st.integers(0, 4), max_size=9))
+def test_places_are_repeated_as_often_as_told(counts):
+    found = repeated(np.array(counts, np.int64))
+    assert found.tolist() == np.repeat(np.arange(len(counts)), counts).tolist()
+
+
+@pytest.mark.parametrize("shape", [0, 5, (3, 4), (0, 4), (3, 0)])
+def test_pooled_arrays_are_like_any_other(shape):
+    array = pooled(shape, np.int32)
+    assert (array.shape, array.dtype) == (np.empty(shape).shape, np.int32)
+    array.fill(7)
+    assert (array == 7).all()
+
+
+def test_room_is_made_at_the_end_and_what_was_there_stays():
+    held = np.arange(6).reshape(2, 3)
+    assert with_room(held, 3) is held
+    wide = with_room(held, 4)
+    assert wide.shape == (2, 4)
+    assert np.array_equal(wide[:, :3], held)
+    # Half as much again, so that one more entry at a time does not copy every time.
+    assert with_room(np.zeros(100, np.int64), 101).size == 150

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from standfast import _numba
 from standfast.arrays import GroupSpans, Hits, Together
 from standfast.indexes.keys import FAR, LEAST
 from standfast.indexes.sorted_runs import SortedRuns
@@ -270,6 +271,20 @@ def test_an_answer_with_too_many_cells_is_probed_in_turns_when_asked(monkeypatch
     ]
     pairs = [(e, slot) for e, row in enumerate(at_once_hits) for slot in row]
     assert sorted(spans) == pairs
+
+
+@DIRECTIONS
+def test_groups_are_probed_the_same_on_several_threads_also_over_tombstones(monkeypatch, minuend):
+    monkeypatch.setattr(_numba, "THREADS", 3)
+    monkeypatch.setattr(
+        groups_module, "in_parts", lambda work, n, cost: _numba.in_parts(work, n, cost=10_000_000)
+    )
+    gone, events = tuple(range(100, 180)), list(range(-90, 300, 3))
+    store = store_of(range(200), gone=gone)
+    hits = holding("groups", APART).process(np.array(events), store, minuend=minuend)
+    rows = [row for row in range(200) if row not in gone]
+    assert hit_by(hits) == expected(APART, events, rows, minuend=minuend)
+    store.check()
 
 
 def test_a_table_of_marks_is_cut_into_rounds(monkeypatch):
