@@ -1,5 +1,7 @@
 """Box index: which closed boxes hold a point, for batches of points, while the boxes change.
 
+    values, in chunks  ->  box trees       single slots -> Matches, whole nodes -> Spans
+
 Invariant  that of the forest and of each tree.
 Cost       a batch is probed in chunks that stay in the cache, through each of O(log n) trees;
            add and remove O(log n) rebuilds amortised, worked in when the next batch is probed.
@@ -11,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from standfast._numba import kernel
-from standfast.arrays import Int32s, Int64s, Matches
-from standfast.indexes.box_tree import BoxTree
+from standfast.arrays import Hits, Int32s, Int64s, Matches, Together
+from standfast.indexes.box_tree import LONG, BoxTree, Pairs
 from standfast.indexes.forest import Forest
 
 LEAF = 16
@@ -25,10 +27,16 @@ class BoxIndex:
     """Closed int64 boxes by slot; tests make the capacities tiny to force every merge."""
 
     def __init__(
-        self, *, leaf: int = LEAF, ratio: float = RATIO, small: int = SMALL, chunk: int = CHUNK
+        self,
+        *,
+        leaf: int = LEAF,
+        long: int = LONG,
+        ratio: float = RATIO,
+        small: int = SMALL,
+        chunk: int = CHUNK,
     ) -> None:
         def build(slots: Int64s, lows: Int64s, highs: Int64s) -> BoxTree:
-            return BoxTree(slots, lows, highs, leaf=leaf)
+            return BoxTree(slots, lows, highs, leaf=leaf, long=long)
 
         self._chunk = chunk
         self._forest = Forest(build, ratio=ratio, small=small)
@@ -45,21 +53,24 @@ class BoxIndex:
         """Forget boxes; each was added and not yet removed."""
         self._forest.remove(slots)
 
-    def stab(self, values: Int64s) -> Matches:
+    def stab(self, values: Int64s) -> Hits:
         """For each point `values[:, e]` the slots of the boxes that hold it."""
         trees, n_events = self._forest.settled(), values.shape[1]
         if not trees or not n_events:
             return Matches.none(n_events)
-        counts, slots = [], []
-        for begin in range(0, n_events, self._chunk):
-            chunk = np.ascontiguousarray(values[:, begin : begin + self._chunk])
-            pairs = [tree.probe(chunk) for tree in trees]
-            events = np.concatenate([part[0] for part in pairs])
-            counts.append(np.bincount(events, minlength=chunk.shape[1]))
-            slots.append(_by_event(events, np.concatenate([part[1] for part in pairs]), counts[-1]))
-        offsets = np.zeros(n_events + 1, np.int64)
-        np.cumsum(np.concatenate(counts), out=offsets[1:])
-        return Matches(offsets, np.concatenate(slots))
+        begins = range(0, n_events, self._chunk)
+        chunks = [np.ascontiguousarray(values[:, b : b + self._chunk]) for b in begins]
+        found = [[tree.probe(chunk) for tree in trees] for chunk in chunks]
+        parts: list[Hits] = [_matches(chunks, found)]
+        for i, tree in enumerate(trees):
+            events = np.concatenate(
+                [b + pairs[i].long_events for b, pairs in zip(begins, found, strict=True)]
+            )
+            if events.size:
+                nodes = np.concatenate([pairs[i].long_nodes for pairs in found])
+                starts, stops = tree.nodes.places[nodes].T
+                parts.append(tree.order.slices(events, starts, stops, n_events))
+        return parts[0] if len(parts) == 1 else Together(tuple(parts))
 
     def n_trees(self) -> int:
         """How many trees a probe visits."""
@@ -72,6 +83,16 @@ class BoxIndex:
     def memory_bytes(self) -> int:
         """Bytes of all arrays held."""
         return self._forest.memory_bytes()
+
+
+def _matches(chunks: list[Int64s], found: list[list[Pairs]]) -> Matches:
+    """The single slots of all chunks and trees, event by event."""
+    counts, slots = [np.zeros(1, np.int64)], []
+    for chunk, pairs in zip(chunks, found, strict=True):
+        events = np.concatenate([part.events for part in pairs])
+        counts.append(np.bincount(events, minlength=chunk.shape[1]))
+        slots.append(_by_event(events, np.concatenate([part.slots for part in pairs]), counts[-1]))
+    return Matches(np.cumsum(np.concatenate(counts)), np.concatenate(slots))
 
 
 @kernel

@@ -87,8 +87,8 @@ def _scale(ends: Int64s, knots: Int64s, scaled: Float32s) -> None:
 
 
 @kernel
-def split(scaled: Float32s, entries: Int32s, leaf: int) -> tuple[Int32s, Int32s, Int64s, Int32s]:
-    """The first fields of `box_tree.Nodes`, reaches unset; sorts `entries` leaf by leaf."""
+def split(scaled: Float32s, entries: Int32s, leaf: int) -> tuple[Int32s, Int32s, Int32s]:
+    """Children, attributes and places of `box_tree.Nodes`; sorts `entries` leaf by leaf."""
     n, n_ends = scaled.shape
     children, attributes = np.empty(2 * n, np.int32), np.empty(2 * n, np.int32)
     places, depths = np.empty((2 * n, 2), np.int32), np.empty(2 * n, np.int32)
@@ -122,8 +122,7 @@ def split(scaled: Float32s, entries: Int32s, leaf: int) -> tuple[Int32s, Int32s,
             stack[height] = child
             height += 1
         used += 2
-    reaches = np.empty((used, 2), np.int64)
-    return children[:used].copy(), attributes[:used].copy(), reaches, places[:used].copy()
+    return children[:used].copy(), attributes[:used].copy(), places[:used].copy()
 
 
 @kernel
