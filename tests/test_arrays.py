@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -227,6 +230,25 @@ def test_an_error_in_a_part_reaches_the_caller(monkeypatch):
 
     with pytest.raises(AssertionError, match="the second part fails"):
         _numba.in_parts(work, 4, cost=10_000_000)
+
+
+FORKING = """
+import os, sys, time
+from standfast import _numba
+_numba.THREADS = 2
+_numba.in_parts(lambda first, last: time.sleep(0.05), 4, cost=10_000_000)
+time.sleep(0.1)
+if os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+_numba.in_parts(lambda first, last: None, 4, cost=10_000_000)
+os._exit(7)
+"""
+
+
+def test_a_forked_process_has_threads_of_its_own():
+    # It once waited forever for the threads of its parent.
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKING], timeout=60)
+    assert done.returncode == 7
 
 
 def test_group_spans_say_the_same_on_several_threads(monkeypatch):

@@ -27,7 +27,7 @@ def _cache_folder() -> Path:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         text = path.read_bytes()
-        if b"@kernel" in text:
+        if b"@kernel" in text or b"@inlined" in text:
             digest.update(path.name.encode() + b"\0" + text)
     base = os.environ.get("STANDFAST_CACHE") or Path.home() / ".cache" / "standfast"
     return Path(base) / f"kernels-{digest.hexdigest()[:16]}"
@@ -38,7 +38,8 @@ if "NUMBA_CACHE_DIR" not in os.environ:
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
+def _pool(_process: int) -> ThreadPoolExecutor:
+    """The threads of a process: a forked child has none of its parent's and would wait forever."""
     return ThreadPoolExecutor(THREADS, thread_name_prefix="standfast")
 
 
@@ -53,10 +54,17 @@ def in_parts(work: Callable[[int, int], None], n: int, *, cost: int) -> None:
     if parts <= 1:
         work(0, n)
         return
-    for done in [_pool().submit(work, *edge) for edge in pairwise(edges)]:
+    pool = _pool(os.getpid())
+    for done in [pool.submit(work, *edge) for edge in pairwise(edges)]:
         done.result()
 
 
 def kernel(function: F) -> F:
     """Compile `function` on first use; no Python objects, no interpreter lock, cached on disk."""
     return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def inlined(function: F) -> F:
+    """A kernel that is compiled into its callers: for the few steps inside a hot loop."""
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+    return cast(F, compiled(function))
