@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.clock import throughput
 from benchmarks.figure import Reading
 from benchmarks.peers import BandPeer, Int64s
-from standfast.arrays import Hits, SpanList
+from standfast.arrays import Hits, SpanList, pooled
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.base import BandStrategy
 from standfast.operators.catalog import BAND_JOINS
@@ -108,7 +108,7 @@ def pairs(way: str) -> Series:
             order, hits = in_order(strategy, rows, events)
             offsets = np.zeros(events.size + 1, np.int64)
             np.cumsum(hits.counts(), out=offsets[1:])
-            out = np.empty(offsets[-1], np.int64)
+            out = pooled(int(offsets[-1]), np.int64)
             hits.fill(offsets[:-1], ids, out)
             return order, offsets, out
 

@@ -129,13 +129,14 @@ class Figure:
         best: dict[tuple[str, str, float], float] = {}
         for point in self.sweep[size]:
             case = self.prepare(point, size)
-            answers: dict[float, Answer] = {}
+            answers: dict[tuple[str, float], Answer] = {}
             for name, measure in list(self.series.items()) * self.rounds:
                 for reading in measure(case):
                     x = float(point if reading.x is None else reading.x)
                     if reading.answer is not None:
                         answer = Answer(name, reading.answer)
-                        self._compare(x, answers.setdefault(x, answer), answer)
+                        first = answers.setdefault((reading.panel, x), answer)
+                        self._compare(x, first, answer)
                     key = (reading.panel, name, x)
                     best[key] = self.better(best.get(key, reading.value), reading.value)
                 on_step(f"{self.name} {point:g} {name}")

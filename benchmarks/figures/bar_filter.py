@@ -12,6 +12,7 @@ from benchmarks.clock import throughput
 from benchmarks.figure import Figure, Reading, Size, Table, Verdict
 from benchmarks.peers import Int64s
 from benchmarks.peers.superintervals_batch import SuperintervalsBatch
+from standfast.arrays import pooled
 from standfast.operators.base import FilterStrategy
 from standfast.operators.catalog import FILTERS
 from standfast.workloads import filters, table_one_events, whole
@@ -60,7 +61,7 @@ def ids(case: FilterCase, strategy: FilterStrategy) -> Reading:
         hits = strategy.process(events[None, :])
         offsets = np.zeros(events.size + 1, np.int64)
         np.cumsum(hits.counts(), out=offsets[1:])
-        out = np.empty(offsets[-1], np.int64)
+        out = pooled(int(offsets[-1]), np.int64)
         hits.fill(offsets[:-1], names, out)
         return offsets, out
 
