@@ -189,6 +189,33 @@ def test_an_interval_in_both_prefixes_counts_once():
     assert spans.order.tolist() == [0, 1, 2, 2, 1, 0]
 
 
+class Watched:
+    """Ranks that count how often they are read."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self.reads = values, 0
+
+    def __getitem__(self, i: int) -> int:
+        self.reads += 1
+        return int(self.values[i])
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 0), (3, 5), (5, 3), (0, 90), (97, 2), (98, 95)])
+def test_counting_looks_through_the_shortest_of_hits_and_misses(low, high):
+    # Events that hit nothing once cost a look at every query of every group.
+    halves = np.random.default_rng(1).permutation(100)
+    partition = StabbingPartition()
+    partition.add(np.arange(100), -np.arange(100), halves)
+    groups = partition.groups()
+    one, other = np.array([[low]], np.int32), np.array([[high]], np.int32)
+    low_ranks, high_ranks = Watched(arrays._low_ranks(groups)), Watched(groups.high_ranks)
+    count, counts = getattr(arrays._count_groups, "py_func", arrays._count_groups), np.empty(1)
+    count(groups.offsets, low_ranks, high_ranks, one, other, 0, counts)
+    hits = GroupSpans(groups, one, other)
+    assert counts[0] == hits.counts()[0] == len(rows_of_group_spans(hits)[0])
+    assert low_ranks.reads + high_ranks.reads <= min(low, high, 100 - low, 100 - high)
+
+
 def test_a_group_hit_from_one_side_is_one_span():
     partition = StabbingPartition()
     partition.add(np.arange(3), np.array([-3, -2, -1]), np.array([3, 2, 1]))

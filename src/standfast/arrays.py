@@ -328,22 +328,32 @@ def _count_groups(
     offsets: Int64s, low_ranks: Int32s, high_ranks: Int32s,
     low_counts: Int32s, high_counts: Int32s, first: int, counts: Int64s,
 ) -> None:  # fmt: skip
-    """Everybody minus those that lie between the neighbours, found from the shorter side."""
+    """Both prefixes minus their overlap, or everybody minus those between the neighbours.
+
+    Whichever is shorter is looked through, so neither many nor few hits cost a whole group.
+    """
     for e in range(first, first + counts.size):
         total = 0
         for g in range(offsets.size - 1):
             begin, end = offsets[g], offsets[g + 1]
             size = end - begin
             low, high = low_counts[g, e], high_counts[g, e]
-            missed = 0
-            if size - low <= size - high:
+            both, missed = 0, 0
+            if min(low, high) < size - max(low, high):
+                if low <= high:
+                    for i in range(begin, begin + low):
+                        both += low_ranks[i] >= size - high
+                else:
+                    for i in range(end - high, end):
+                        both += high_ranks[i] < low
+                total += low + high - both
+                continue
+            if low >= high:
                 for i in range(begin + low, end):
-                    if low_ranks[i] < size - high:
-                        missed += 1
+                    missed += low_ranks[i] < size - high
             else:
                 for i in range(begin, end - high):
-                    if high_ranks[i] >= low:
-                        missed += 1
+                    missed += high_ranks[i] >= low
             total += size - missed
         counts[e - first] = total
 
