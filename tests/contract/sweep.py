@@ -22,6 +22,7 @@ from tests.contract.test_add_then_remove_leaves_no_trace import add_then_remove_
 from tests.contract.test_cutting_batches_is_invisible import cutting_is_invisible
 from tests.contract.test_invariants_hold import invariants_hold
 from tests.contract.test_matches_naive import matches_naive
+from tests.contract.test_metamorphic_relations import metamorphic_relations_hold
 from tests.contract.test_order_of_equal_times_is_invisible import order_of_equal_times_is_invisible
 from tests.contract.test_published_answers_do_not_change import published_answers_do_not_change
 from tests.contract.test_snapshot_round_trip import snapshot_round_trip
@@ -39,6 +40,7 @@ LAWS: dict[str, Law] = {
         switching_is_invisible,
         invariants_hold,
         published_answers_do_not_change,
+        metamorphic_relations_hold,
     )
 }
 
