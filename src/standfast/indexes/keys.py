@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from standfast._numba import kernel
+from standfast._numba import inlined, kernel
 from standfast.arrays import Int64s
 
 FAR = int(np.iinfo(np.int64).max)
@@ -21,7 +21,7 @@ LEAST = int(np.iinfo(np.int64).min)
 INF_KEY = int(np.float64(np.inf).view(np.int64))
 
 
-@kernel
+@inlined
 def float_of(key: int) -> float:
     """The float64 behind a key."""
     if key < 0:
@@ -29,7 +29,7 @@ def float_of(key: int) -> float:
     return float(np.int64(key).view(np.float64))
 
 
-@kernel
+@inlined
 def key_of(value: float) -> int:
     """The key of a float64 that is not NaN."""
     bits = int(np.float64(value).view(np.int64))
@@ -38,7 +38,7 @@ def key_of(value: float) -> int:
     return bits
 
 
-@kernel
+@inlined
 def difference(stored: int, event: int, is_float: bool) -> int:
     """Key of `stored - event`: ascending in `stored`; descending in `event` while it is finite."""
     if is_float:
@@ -55,7 +55,7 @@ def difference(stored: int, event: int, is_float: bool) -> int:
     return max(stored - event, -FAR)
 
 
-@kernel
+@inlined
 def saturated_sum(one: int, other: int) -> int:
     """`one + other`, or the end of int64 that it would pass."""
     if one > 0 and other > FAR - one:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from standfast._numba import kernel
+from standfast._numba import inlined, kernel
 from standfast.arrays import Int32s, Int64s
 from standfast.indexes.keys import FAR, LEAST, difference, saturated_sum
 
@@ -235,7 +235,7 @@ def _locate(run: Run, wanted: Int64s, wanted_ids: Int64s, out: Int64s) -> int:
     return found
 
 
-@kernel
+@inlined
 def living_below(run: Run, i: int) -> int:
     """The nearest living entry at or below i, or -1; halves the links on its way."""
     if run.below.size == 0:
@@ -249,7 +249,7 @@ def living_below(run: Run, i: int) -> int:
     return i
 
 
-@kernel
+@inlined
 def living_above(run: Run, i: int) -> int:
     """The nearest living entry at or above i, or the run's size; halves the links on its way."""
     if run.above.size == 0:
@@ -263,7 +263,7 @@ def living_above(run: Run, i: int) -> int:
     return i
 
 
-@kernel
+@inlined
 def first_beyond(keys: Int64s, event: int, limit: int, is_float: bool, start: int) -> int:
     """First place at or after `start` whose `key - event` is above `limit`, by galloping.
 
@@ -290,7 +290,7 @@ def first_beyond(keys: Int64s, event: int, limit: int, is_float: bool, start: in
     return low
 
 
-@kernel
+@inlined
 def first_above(keys: Int64s, last: int, start: int) -> int:
     """First place at or after `start` with a key above `last`, by galloping."""
     n = keys.size

@@ -7,7 +7,7 @@
 
 Only the two stored rows next to the point matter, so an event needs one search among the rows and
 one in each order of the group. The batch is ascending: each group walks the rows by galloping on
-from where the event before stopped; in the orders signposts say where to look.
+from where the event before stopped, and the orders from the point outwards.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 
 from standfast._numba import in_parts, kernel
 from standfast.arrays import Groups, GroupSpans, Hits, Int32s, Int64s, SpanList, pooled
-from standfast.indexes.keys import INF_KEY, difference
-from standfast.indexes.signposts import Signposts, count_at_most, section, signposts
+from standfast.indexes.keys import FAR, INF_KEY, LEAST, difference
+from standfast.indexes.signposts import Signposts, count_at_most, signposts
 from standfast.indexes.sorted_runs import (
     Run,
     SortedRuns,
@@ -188,40 +188,57 @@ def _probe(
 ) -> None:  # fmt: skip
     """Raise the counts of groups `first` to `last` to what this run's rows hit."""
     n, groups = run.keys.size, posted.groups
+    lows_to, highs_to = np.empty(values.size, np.int64), np.empty(values.size, np.int64)
+    counts = np.empty(values.size, np.int64)
     for g in range(first, last):
-        # Rows from `place` on lie on the far side of the point, in the order of the rows.
-        limit = -groups.points[g] - 1 if minuend else groups.points[g]
+        size = groups.offsets[g + 1] - groups.offsets[g]
         low, high = groups.lows[groups.offsets[g]], groups.highs[groups.offsets[g + 1] - 1]
         if minuend:
             low, high = -high, -low
-        size = groups.offsets[g + 1] - groups.offsets[g]
-        lows, low_posts, low_shift = section(posted.lows, g)
-        highs, high_posts, high_shift = section(posted.highs, g)
         for part in range(edges.size - 1):
             # Only events whose rows reach into the bands' reach can hit anything.
             begin, stop = edges[part], edges[part + 1]
             begin = _first_not_above(values, begin, stop, run.keys[0], high, is_float)
             stop = _first_not_above(values, begin, stop, run.keys[n - 1], low - 1, is_float)
-            place = 0
-            for e in range(begin, stop):
-                event = values[e]
-                place = first_beyond(run.keys, event, limit, is_float, place)
-                left, right = living_below(run, place - 1), living_above(run, place)
-                low_count, high_count = 0, 0
-                if left >= 0:
-                    gap = difference(run.keys[left], event, is_float)
-                    if minuend:
-                        high_count = size - count_at_most(highs, high_posts, high_shift, -gap - 1)
-                    else:
-                        low_count = count_at_most(lows, low_posts, low_shift, gap)
-                if right < n:
-                    gap = difference(run.keys[right], event, is_float)
-                    if minuend:
-                        low_count = count_at_most(lows, low_posts, low_shift, -gap)
-                    else:
-                        high_count = size - count_at_most(highs, high_posts, high_shift, gap - 1)
-                low_counts[g, e] = max(low_counts[g, e], low_count)
-                high_counts[g, e] = max(high_counts[g, e], high_count)
+            m = stop - begin
+            _reach(run, values[begin:stop], groups.points[g], is_float, minuend, lows_to, highs_to)
+            count_at_most(posted.lows, g, lows_to[:m], counts)
+            for e in range(m):
+                low_counts[g, begin + e] = max(low_counts[g, begin + e], counts[e])
+            count_at_most(posted.highs, g, highs_to[:m], counts)
+            for e in range(m):
+                high_counts[g, begin + e] = max(high_counts[g, begin + e], size - counts[e])
+
+
+@kernel
+def _reach(
+    run: Run, events: Int64s, point: int, is_float: bool, minuend: bool,
+    lows_to: Int64s, highs_to: Int64s,
+) -> None:  # fmt: skip
+    """How far the rows next to the point reach.
+
+    Event e hits the bands with a low of at most `lows_to[e]` and those with a high above
+    `highs_to[e]`.
+    """
+    n, place = run.keys.size, 0
+    # Rows from `place` on lie on the far side of the point, in the order of the rows.
+    limit = -point - 1 if minuend else point
+    for e in range(events.size):
+        place = first_beyond(run.keys, events[e], limit, is_float, place)
+        left, right = living_below(run, place - 1), living_above(run, place)
+        lows_to[e], highs_to[e] = LEAST, FAR
+        if left >= 0:
+            gap = difference(run.keys[left], events[e], is_float)
+            if minuend:
+                highs_to[e] = -gap - 1
+            else:
+                lows_to[e] = gap
+        if right < n:
+            gap = difference(run.keys[right], events[e], is_float)
+            if minuend:
+                lows_to[e] = -gap
+            else:
+                highs_to[e] = gap - 1
 
 
 @kernel
