@@ -133,13 +133,13 @@ def test_ids_end_with_int64():
     with pytest.raises(sf.BadParameters) as error:
         group.add({"lo": 1, "hi": 2})
     assert str(error.value) == (
-        f"cannot assign 1 ids above {FAR}, the largest so far\n  hint: pass a column id"
+        f"template 'g': cannot assign 1 ids above {FAR}, the largest so far\n  hint: pass a column id"
     )
     assert group.add({"lo": 1, "hi": 2, "id": 3}).to_pylist() == [3]
 
 
 BAD_QUERIES = [
-    ({"lo": [1.0], "hi": [2.0], "id": [7]}, "id 7 is taken by a living query"),
+    ({"lo": [1.0], "hi": [2.0], "id": [7]}, "template 'g': id 7 is taken by a living query"),
     ({"lo": [1.0] * 3, "hi": [2.0] * 3, "id": [8, 9, 8]}, "template 'g': id 8 appears twice"),
     ({"lo": [1.0]}, "template 'g': parameter 'hi' is missing"),
     ({"lo": [1.0], "hi": [2.0], "high": [3.0]}, "template 'g': unknown parameter 'high'"),
@@ -174,7 +174,7 @@ def test_strings_of_a_refused_call_get_no_codes():
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        ([1, 99, 2], "id 99 is not a living query\n  hint: nothing was removed"),
+        ([1, 99, 2], "template 'g': id 99 is not a living query\n  hint: nothing was removed"),
         ([1, 2, 1], "template 'g': id 1 appears twice"),
         (["1"], "template 'g': parameter 'id' takes integers"),
         ([None], "template 'g': parameter 'id'"),

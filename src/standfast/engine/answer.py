@@ -84,9 +84,9 @@ class Answer:
         return pa.table({"query": query, "rows": rows})
 
     def pairs(self) -> pa.Table:
-        """(row, query): which query is affected by which pushed row, in order of the rows.
+        """(row, query): which query is affected by which pushed row.
 
-        Answers about tables have a third column, `change`: -1 for what went, +1 for what came.
+        Rows ascend; the queries of a row come in no particular order. Answers about tables have a third column, `change`: -1 for what went, +1 for what came.
         """
         counts = self._row_counts()
         starts = np.cumsum(counts) - counts

@@ -37,7 +37,11 @@ def now_us() -> int:
 
 
 class Engine:
-    """Keeps standing queries answered over the batches pushed into its inputs."""
+    """Keeps standing queries answered over the batches pushed into its inputs.
+
+    Kernels use every core by themselves; calls on one engine and its groups belong to one thread
+    at a time.
+    """
 
     def __init__(self, *, clock: Callable[[], int] = now_us) -> None:
         """`clock` gives the current time in microseconds; rows far ahead of it are rejected."""

@@ -27,7 +27,7 @@ class Group:
     def __init__(self, template: Template, strategy: str, stores: Mapping[str, Store]) -> None:
         self.template = template
         self.strings = Strings()
-        self.registry = Registry(len(hole_ranges(template.question)))
+        self.registry = Registry(len(hole_ranges(template.question)), template.name)
         self.way = choose(template.question, strategy)
         self.wanted = strategy
         self.reader = reader_of(template.question, self.strings, stores)

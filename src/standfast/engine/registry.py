@@ -30,8 +30,10 @@ FEW = 4096
 class Registry:
     """Ids and key ranges of standing queries, by slot."""
 
-    def __init__(self, n_attributes: int) -> None:
+    def __init__(self, n_attributes: int, name: str = "") -> None:
+        """`name` is the template's, for messages."""
         self.n_attributes = n_attributes
+        self.name = name
         self.next_id = 0
         self._start(0)
 
@@ -82,14 +84,14 @@ class Registry:
         if ids is None:
             if self.next_id + n > FAR:
                 raise BadParameters(
-                    f"cannot assign {n} ids above {self.next_id - 1}, the largest so far",
+                    f"template {self.name!r}: cannot assign {n} ids above {self.next_id - 1}, the largest so far",
                     hint="pass a column id",
                 )
             return
         known = ids[self._find(ids) >= 0]
         if known.size:
             raise BadParameters(
-                f"id {known[0]} is taken by a living query",
+                f"template {self.name!r}: id {known[0]} is taken by a living query",
                 hint="remove it first, or leave the column id out to have ids assigned",
             )
 
@@ -98,10 +100,13 @@ class Registry:
         slots = self._find(ids)
         if np.any(slots < 0):
             raise BadParameters(
-                f"id {ids[slots < 0][0]} is not a living query", hint="nothing was removed"
+                f"template {self.name!r}: id {ids[slots < 0][0]} is not a living query",
+                hint="nothing was removed",
             )
         if np.unique(ids).size < ids.size:
-            raise BadParameters("an id is named twice", hint="nothing was removed")
+            raise BadParameters(
+                f"template {self.name!r}: an id is named twice", hint="nothing was removed"
+            )
         self._by_id.delete(ids, slots)
         self._alive[slots] = False
         return slots
