@@ -189,4 +189,4 @@ def _fill_bins(
         count += bins[0, k]
         low, high = min(low, bins[1, k]), max(high, bins[2, k])
         bins[3, k] = count * (high - low) if count else 0.0
-    return bins[3, 0]
+    return float(bins[3, 0])

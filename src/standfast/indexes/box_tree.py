@@ -130,7 +130,7 @@ class BoxTree:
             differs = self.boxes[places[leaf, 0] : places[leaf, 1]] != bounds
             wanted = differs.any(axis=0).reshape(-1, 2).any(axis=1)
             assert attributes[leaf] == (wanted << np.arange(wanted.size)).sum(), "wrong bits"
-        for node in range(children.size):
+        for node in np.arange(children.size):
             boxes = self.boxes[places[node, 0] : places[node, 1]]
             core = np.array([boxes[:, 0::2].max(axis=0), boxes[:, 1::2].min(axis=0)])
             has_core = boxes.shape[0] >= self._long and bool(np.all(core[0] <= core[1]))
