@@ -133,7 +133,8 @@ def test_ids_end_with_int64():
     with pytest.raises(sf.BadParameters) as error:
         group.add({"lo": 1, "hi": 2})
     assert str(error.value) == (
-        f"template 'g': cannot assign 1 ids above {FAR}, the largest so far\n  hint: pass a column id"
+        f"template 'g': cannot assign 1 ids above {FAR}, the largest so far\n"
+        "  hint: pass a column id"
     )
     assert group.add({"lo": 1, "hi": 2, "id": 3}).to_pylist() == [3]
 

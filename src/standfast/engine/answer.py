@@ -86,7 +86,8 @@ class Answer:
     def pairs(self) -> pa.Table:
         """(row, query): which query is affected by which pushed row.
 
-        Rows ascend; the queries of a row come in no particular order. Answers about tables have a third column, `change`: -1 for what went, +1 for what came.
+        Rows ascend; the queries of a row come in no particular order. Answers about tables have a
+        third column, `change`: -1 for what went, +1 for what came.
         """
         counts = self._row_counts()
         starts = np.cumsum(counts) - counts

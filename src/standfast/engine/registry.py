@@ -84,7 +84,8 @@ class Registry:
         if ids is None:
             if self.next_id + n > FAR:
                 raise BadParameters(
-                    f"template {self.name!r}: cannot assign {n} ids above {self.next_id - 1}, the largest so far",
+                    f"template {self.name!r}: cannot assign {n} ids above {self.next_id - 1}, "
+                    "the largest so far",
                     hint="pass a column id",
                 )
             return
