@@ -19,9 +19,9 @@ from standfast.arrays import (
     Spans,
     Together,
     pooled,
-    repeated,
     with_room,
 )
+from standfast.engine.answer import repeated
 from standfast.indexes.stabbing_partition import StabbingPartition
 
 SEEDS = st.integers(0, 10**6)

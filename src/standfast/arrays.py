@@ -16,7 +16,7 @@ Every array that a `Hits` holds is published: nobody changes it afterwards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -62,8 +62,24 @@ class SpanList(NamedTuple):
     starts: Int64s
     stops: Int64s
     floors: Int64s
-    order: Int32s
-    ranks: Int32s
+    pieces: tuple[tuple[Int32s, Int32s | None], ...]  # of the order, with ranks where they matter
+
+    @property
+    def n_entries(self) -> int:
+        """Length of the order."""
+        return sum(slots.size for slots, _ in self.pieces)
+
+    @property
+    def order(self) -> Int32s:
+        """The published order of slots, put together: O(n), unlike the spans."""
+        return np.concatenate([slots for slots, _ in self.pieces])
+
+    @property
+    def ranks(self) -> Int32s:
+        """The rank of each entry of the order, 0 where it does not matter."""
+        return np.concatenate(
+            [np.zeros(s.size, np.int32) if ranks is None else ranks for s, ranks in self.pieces]
+        )
 
 
 class Hits(Protocol):
@@ -103,7 +119,7 @@ class Matches:
         n = self.n_events
         return SpanList(
             np.arange(n), self.offsets[:-1], self.offsets[1:], np.zeros(n, np.int64),
-            self.slots, np.zeros(self.slots.size, np.int32),
+            ((self.slots, None),),
         )  # fmt: skip
 
     @staticmethod
@@ -143,7 +159,7 @@ class Spans:
         return SpanList(
             np.repeat(np.arange(self.n_events), np.diff(self.offsets)),
             self.starts.astype(np.int64), self.stops.astype(np.int64), np.zeros(n, np.int64),
-            self.order, np.zeros(self.order.size, np.int32),
+            ((self.order, None),),
         )  # fmt: skip
 
 
@@ -168,6 +184,22 @@ class Groups(NamedTuple):
         return self.points.size
 
 
+class LowRanks:
+    """For each place in the low order of some groups, where its owner stands in the high order.
+
+    Only counting needs them: made when first asked for, then shared by all answers of the groups.
+    """
+
+    def __init__(self) -> None:
+        self._made: Int32s | None = None
+
+    def of(self, groups: Groups) -> Int32s:
+        """The ranks of these groups, which must be the same in every call."""
+        if self._made is None:
+            self._made = _low_ranks(groups)
+        return self._made
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSpans:
     """Two prefix lengths per event and group: the whole answer of a stabbing set index.
@@ -179,6 +211,7 @@ class GroupSpans:
     groups: Groups
     low_counts: Int32s
     high_counts: Int32s
+    ranks: LowRanks = field(default_factory=LowRanks)
 
     @property
     def n_events(self) -> int:
@@ -186,7 +219,7 @@ class GroupSpans:
 
     def counts(self) -> Int64s:
         counts, g = np.empty(self.n_events, np.int64), self.groups
-        low_ranks = _low_ranks(g)
+        low_ranks = self.ranks.of(g)
 
         def count(first: int, last: int) -> None:
             _count_groups(
@@ -198,12 +231,13 @@ class GroupSpans:
         return counts
 
     def fill(self, starts: Int64s, ids: Int64s, out: Int64s) -> None:
-        g = self.groups
-        low_ids, high_ids = ids[g.low_slots], ids[g.high_slots]
+        g, low_ids, high_ids = self.groups, np.empty(0, np.int64), np.empty(0, np.int64)
+        if out.size > g.low_slots.size:  # so much to write that the orders are named first
+            low_ids, high_ids = ids[g.low_slots], ids[g.high_slots]
 
         def fill(first: int, last: int) -> None:
             _fill_groups(
-                g.offsets, low_ids, high_ids, g.high_ranks,
+                g, ids, low_ids, high_ids,
                 self.low_counts, self.high_counts, first, starts[first:last], out,
             )  # fmt: skip
 
@@ -221,8 +255,7 @@ class GroupSpans:
             np.concatenate(
                 [np.zeros(low_event.size, np.int64), self.low_counts[high_group, high_event]]
             ),
-            np.concatenate([g.low_slots, g.high_slots]),
-            np.concatenate([np.zeros(n, np.int32), g.high_ranks]),
+            ((g.low_slots, None), (g.high_slots, g.high_ranks)),
         )
 
 
@@ -250,14 +283,13 @@ class Together:
 
     def spans(self) -> SpanList:
         lists = [part.spans() for part in self.parts]
-        bases = np.cumsum([0] + [s.order.size for s in lists[:-1]])
+        bases = np.cumsum([0] + [s.n_entries for s in lists[:-1]])
         return SpanList(
             np.concatenate([s.events for s in lists]),
             np.concatenate([s.starts + b for s, b in zip(lists, bases, strict=True)]),
             np.concatenate([s.stops + b for s, b in zip(lists, bases, strict=True)]),
             np.concatenate([s.floors for s in lists]),
-            np.concatenate([s.order for s in lists]),
-            np.concatenate([s.ranks for s in lists]),
+            tuple(piece for s in lists for piece in s.pieces),
         )
 
 
@@ -294,24 +326,6 @@ def _fill_spans(
                 if slot >= 0:
                     out[at] = ids[slot]
                     at += 1
-
-
-def repeated(counts: Int64s) -> Int64s:
-    """0 counts[0] times, 1 counts[1] times, and so on."""
-    ends = np.cumsum(counts)
-    out = pooled(int(ends[-1]) if ends.size else 0, np.int64)
-
-    def fill(first: int, last: int) -> None:
-        _repeat(first, ends[first:last] - counts[first:last], ends[first:last], out)
-
-    in_parts(fill, counts.size, cost=out.size)
-    return out
-
-
-@kernel
-def _repeat(first: int, starts: Int64s, ends: Int64s, out: Int64s) -> None:
-    for i in range(starts.size):
-        out[starts[i] : ends[i]] = first + i
 
 
 def _low_ranks(groups: Groups) -> Int32s:
@@ -360,18 +374,24 @@ def _count_groups(
 
 @kernel
 def _fill_groups(
-    offsets: Int64s, low_ids: Int64s, high_ids: Int64s, high_ranks: Int32s,
+    groups: Groups, ids: Int64s, low_ids: Int64s, high_ids: Int64s,
     low_counts: Int32s, high_counts: Int32s, first: int, starts: Int64s, out: Int64s,
 ) -> None:  # fmt: skip
+    """Write the hits; `low_ids` and `high_ids` name the orders, or are empty and `ids` names."""
+    named = low_ids.size > 0
     for e in range(first, first + starts.size):
         at = starts[e - first]
-        for g in range(offsets.size - 1):
-            begin, end = offsets[g], offsets[g + 1]
+        for g in range(groups.points.size):
+            begin, end = groups.offsets[g], groups.offsets[g + 1]
             low = low_counts[g, e]
-            out[at : at + low] = low_ids[begin : begin + low]
+            if named:
+                out[at : at + low] = low_ids[begin : begin + low]
+            else:
+                for i in range(low):
+                    out[at + i] = ids[groups.low_slots[begin + i]]
             at += low
             if low < end - begin:
                 for i in range(end - high_counts[g, e], end):
-                    if high_ranks[i] >= low:
-                        out[at] = high_ids[i]
+                    if groups.high_ranks[i] >= low:
+                        out[at] = high_ids[i] if named else ids[groups.high_slots[i]]
                         at += 1

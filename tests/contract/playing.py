@@ -72,11 +72,11 @@ def result_rows(table: pa.Table) -> list[Row]:
 
 def _spans(answer: Answer) -> list[Pair]:
     """The pairs that the spans stand for, expanded by the rule that `Spans` states."""
-    spans, order, rank = answer.spans()
-    order, rank = order.to_pylist(), rank.to_pylist()
+    spans = answer.spans()
+    order, rank = spans.order.to_pylist(), spans.rank.to_pylist()
     return [
         (span["row"], order[i], span["change"])
-        for span in spans.to_pylist()
+        for span in spans.spans.to_pylist()
         for i in range(span["start"], span["stop"])
         if order[i] is not None and rank[i] >= span["floor"]
     ]

@@ -22,24 +22,24 @@ FILTERS = [case for case in CASES if case.question == "filter"]
 @pytest.mark.parametrize("case", FILTERS, ids=str)
 def test_every_recorded_answer_is_given(case: Case, path: Path) -> None:
     script = read_script(path)
-    if SMALL:
-        script = Script(script.tables, script.queries[::8])
+    if SMALL or case.way == "naive":  # the slow ones answer a part of the part
+        script = Script(script.tables, script.queries[::5])
     score = run(script, case.way)
     assert score.different == []
     assert score.conjunctions > 0
     assert score.rows_found > 0
     if case.max_attributes > 1:
-        assert score.in_scope == score.n_queries >= (25 if SMALL else 200), str(score)
+        assert score.in_scope == score.n_queries >= 40, str(score)
 
 
 def test_a_wrong_answer_is_noticed() -> None:
     script = read_script(FILES[0])
     wrong = [
         query._replace(expected=[*query.expected, "77"]) if i % 7 == 0 else query
-        for i, query in enumerate(script.queries[:70])
+        for i, query in enumerate(script.queries[:21])
     ]
     score = run(Script(script.tables, wrong), "naive")
-    assert len(score.different) == 10
+    assert len(score.different) == 3
 
 
 def test_values_are_compared_one_by_one_or_by_number_and_hash() -> None:

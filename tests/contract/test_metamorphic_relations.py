@@ -18,7 +18,7 @@ from tests.contract.laws import SMALL, Tally, every_case
 from tests.contract.numbers import KINDS, Kind, draw_bounds, draw_value
 from tests.contract.worlds import Case, Shape, World
 
-N_QUERIES, N_ROWS = (30, 20) if SMALL else (40, 30)
+N_QUERIES, N_ROWS = (15, 12) if SMALL else (30, 20)
 Bounds = list[Any]
 Found = Counter[tuple[int, ...]]  # (query, row of a [, row of b]), rows by their place
 

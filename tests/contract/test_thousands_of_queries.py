@@ -17,7 +17,7 @@ from tests.contract.worlds import BAND_SHAPES, FILTER_SHAPES, Case, World
 
 from standfast import Answer
 
-N_QUERIES, N_ROWS, N_STEPS = (250, 10, 3) if SMALL else (2_500, 60, 4)
+N_QUERIES, N_ROWS, N_STEPS = (250, 10, 3) if SMALL else (2_500, 40, 3)
 ENDS = {
     "int64": [LEAST, LEAST + 1, 0, FAR - 1, FAR],
     "float64": [-np.inf, -5e-324, 0.0, 5e-324, np.inf],
@@ -76,13 +76,15 @@ def check_answer(answer: Answer, truth: np.ndarray, ids: np.ndarray) -> None:
 
 def _expanded(answer: Answer) -> np.ndarray:
     """The pairs that the spans stand for, as codes of row and query."""
-    spans, order, rank = answer.spans()
-    start, stop, row, floor = (spans[c].to_numpy() for c in ("start", "stop", "row", "floor"))
+    spans = answer.spans()
+    start, stop, row, floor = (
+        spans.spans[name].to_numpy() for name in ("start", "stop", "row", "floor")
+    )
     sizes = stop - start
     span = np.repeat(np.arange(sizes.size), sizes)
     place = np.arange(span.size) - np.repeat(np.cumsum(sizes) - sizes - start, sizes)
-    query = order.fill_null(-1).to_numpy()[place]
-    counts = (query >= 0) & (rank.to_numpy()[place] >= floor[span])
+    query = spans.order.fill_null(-1).to_numpy()[place]
+    counts = (query >= 0) & (spans.rank.to_numpy()[place] >= floor[span])
     return row[span[counts]] * 10**6 + query[counts]
 
 

@@ -219,3 +219,55 @@ def test_places_are_listed_slice_by_slice(slices):
     counts = np.array([count for _, count in slices], np.int64)
     expected = [start + i for start, count in slices for i in range(count)]
     assert expand(starts, counts).tolist() == expected
+
+
+def test_counts_are_by_row_or_by_query_and_nothing_else():
+    engine = sf.Engine()
+    engine.stream("trades", {"price": "float64"})
+    engine.register("SELECT * FROM trades WHERE price > :p", name="g")
+    answer = engine.push("trades", {"price": [1.0]})["g"]
+    with pytest.raises(sf.BadInput) as error:
+        answer.counts("rwo")
+    assert str(error.value) == 'counts by \'rwo\' are not known\n  hint: by="row" or by="query"'
+
+
+def test_a_row_that_was_replaced_affects_a_query_once():
+    # It was once counted for going and for coming.
+    engine = sf.Engine()
+    engine.table("stock", {"key": "string", "x": "int64"}, key="key")
+    engine.register("SELECT * FROM stock WHERE x > :x", name="g").add({"x": [0]})
+    engine.push("stock", {"key": ["a"], "x": [1]})
+    answer = engine.push("stock", {"key": ["a", "b"], "x": [2, 3]})["g"]
+    assert answer.counts().to_pydict() == {"row": [0, 1], "queries": [1, 1]}
+    assert answer.counts(by="query").to_pydict() == {"query": [0], "rows": [2]}
+
+
+def test_a_join_sees_stream_rows_from_the_first_join_on_and_all_rows_of_a_table():
+    sql = "SELECT * FROM u JOIN t ON t.x - u.x BETWEEN :lo AND :hi"
+    engine = sf.Engine()
+    engine.stream("u", {"x": "int64"})
+    engine.table("t", {"key": "int64", "x": "int64"}, key="key")
+    engine.push("u", {"x": [1]})
+    engine.push("t", {"key": [1], "x": [1]})
+    engine.register(sql, name="first").add({"lo": 0, "hi": 0})
+    assert engine.push("t", {"key": [2], "x": [1]})["first"].rows().num_rows == 0
+    assert engine.push("u", {"x": [1]})["first"].rows().num_rows == 2
+    engine.register(sql, name="second").add({"lo": 0, "hi": 0})
+    answers = engine.push("t", {"key": [3], "x": [1]})
+    assert [answers[name].rows().num_rows for name in ("first", "second")] == [1, 1]
+
+
+def test_the_spans_of_an_answer_do_not_grow_with_the_queries():
+    def spans(n_queries):
+        engine = sf.Engine()
+        engine.stream("r", {"b": "int64"})
+        engine.stream("s", {"b": "int64"})
+        group = engine.register("SELECT * FROM r JOIN s ON s.b - r.b BETWEEN :lo AND :hi", name="g")
+        group.add({"lo": -np.arange(n_queries), "hi": np.arange(n_queries)})
+        engine.push("s", {"b": [5]})
+        return engine.push("r", {"b": [0, 3, 9]})["g"].spans()
+
+    few, many = spans(20), spans(2_000)
+    assert few.spans.num_rows == many.spans.num_rows > 0
+    assert "order" not in vars(many)  # the order is as long as the queries: only when asked
+    assert len(many.order) >= 2_000

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from functools import cached_property
+from typing import Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from standfast.arrays import Hits, Int64s, pooled, repeated
+from standfast._numba import in_parts, kernel
+from standfast.arrays import Hits, Int64s, SpanList, pooled
+from standfast.errors import BadInput
 
 
 class Results(Protocol):
@@ -34,7 +37,8 @@ class Part:
     results: Results
 
 
-class Spans(NamedTuple):
+@dataclass(frozen=True)
+class Spans:
     """An answer as slices: span i says that row `row[i]` affected `order[start[i]:stop[i]]`.
 
     Entries of the order that are null were removed before; of span i only entries whose `rank`
@@ -43,8 +47,21 @@ class Spans(NamedTuple):
     """
 
     spans: pa.Table  # row, start, stop, floor, change
-    order: pa.Array  # ids of queries
-    rank: pa.Array
+    _orders: tuple[tuple[SpanList, Int64s], ...]  # each with the ids of its slots
+
+    @cached_property
+    def order(self) -> pa.Array:
+        """The ids of the queries in the order that spans slice; as long as there are queries."""
+        named = [pa.array([], pa.int64())]
+        for spans, ids in self._orders:
+            slots = spans.order
+            named.append(pa.array(ids[np.where(slots < 0, 0, slots)], mask=slots < 0))
+        return pa.concat_arrays(named)
+
+    @cached_property
+    def rank(self) -> pa.Array:
+        """The rank of each entry of the order."""
+        return pa.array(_flat([spans.ranks for spans, _ in self._orders], np.int32))
 
     def ids(self, i: int) -> list[int]:
         """The queries of span i."""
@@ -73,14 +90,19 @@ class Answer:
     def counts(self, by: Literal["row", "query"] = "row") -> pa.Table:
         """How many queries each pushed row affected, or how many rows affected each query.
 
-        By row every pushed row is listed; by query only those that were affected.
+        By row every pushed row is listed; by query only those that were affected. A row that
+        left a query's result and came back changed affected it once.
         """
+        if by not in ("row", "query"):
+            raise BadInput(f"counts by {by!r} are not known", hint='by="row" or by="query"')
+        if by == "row" and len(self._parts) <= 1:
+            return pa.table({"row": np.arange(self.n_rows), "queries": self._row_counts()})
+        pairs = self.pairs().select(["row", "query"])
+        pairs = _distinct(pairs) if len(self._parts) > 1 else pairs
         if by == "row":
-            counts = self._row_counts()
-            if self._doubled:
-                counts = np.bincount(self.pairs()["row"].to_numpy(), minlength=self.n_rows)
+            counts = np.bincount(pairs["row"].to_numpy(), minlength=self.n_rows)
             return pa.table({"row": np.arange(self.n_rows), "queries": counts})
-        query, rows = np.unique(self.pairs()["query"].to_numpy(), return_counts=True)
+        query, rows = np.unique(pairs["query"].to_numpy(), return_counts=True)
         return pa.table({"query": query, "rows": rows})
 
     def pairs(self) -> pa.Table:
@@ -121,7 +143,7 @@ class Answer:
     def spans(self) -> Spans:
         """The same answer in compact form, before anything is enumerated."""
         row, start, stop, floor, change = [], [], [], [], []
-        order, rank, base = [], [], 0
+        orders, base = [], 0
         for part in self._parts:
             spans = part.hits.spans()
             row.append(part.rows[spans.events])
@@ -129,15 +151,11 @@ class Answer:
             stop.append(spans.stops + base)
             floor.append(spans.floors)
             change.append(np.full(spans.events.size, part.change, np.int8))
-            gone = spans.order < 0
-            order.append(pa.array(part.ids[np.where(gone, 0, spans.order)], mask=gone))
-            rank.append(spans.ranks)
-            base += spans.order.size
+            orders.append((spans, part.ids))
+            base += spans.n_entries
         columns = [_flat(c, np.int64) for c in (row, start, stop, floor)] + [_flat(change, np.int8)]
         return Spans(
-            pa.table(columns, names=["row", "start", "stop", "floor", "change"]),
-            pa.concat_arrays(order) if order else pa.array([], pa.int64()),
-            pa.array(_flat(rank, np.int32)),
+            pa.table(columns, names=["row", "start", "stop", "floor", "change"]), tuple(orders)
         )
 
     def _row_counts(self) -> Int64s:
@@ -166,3 +184,21 @@ def expand(starts: Int64s, counts: Int64s) -> Int64s:
     places: Int64s = np.arange(ends[-1] if ends.size else 0)
     places += np.repeat(starts - (ends - counts), counts)
     return places
+
+
+def repeated(counts: Int64s) -> Int64s:
+    """0 counts[0] times, 1 counts[1] times, and so on."""
+    ends = np.cumsum(counts)
+    out = pooled(int(ends[-1]) if ends.size else 0, np.int64)
+
+    def fill(first: int, last: int) -> None:
+        _repeat(first, ends[first:last] - counts[first:last], ends[first:last], out)
+
+    in_parts(fill, counts.size, cost=out.size)
+    return out
+
+
+@kernel
+def _repeat(first: int, starts: Int64s, ends: Int64s, out: Int64s) -> None:
+    for i in range(starts.size):
+        out[starts[i] : ends[i]] = first + i

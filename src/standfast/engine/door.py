@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from standfast.arrays import Int64s
-from standfast.model.rows import read_rows
+from standfast.model.rows import Rejection, read_rows
 from standfast.model.stream import Input
 
 DEAD_LETTERS = pa.schema(
@@ -30,6 +30,8 @@ DEAD_LETTERS = pa.schema(
         ("value", pa.string()),
     ]
 )
+# Tables of dead letters held one by one before they are put together.
+FEW_LETTERS = 64
 # How far ahead of the clock a time may lie: five minutes.
 AHEAD_US = 300_000_000
 
@@ -72,7 +74,12 @@ class Door:
         self.keys = replace(source, columns={name: source.columns[name] for name in source.key})
         self.counters = Counters()
         self.latest_us: int | None = None
-        self.letters: list[dict[str, object]] = []
+        self.letters: list[pa.Table] = []
+
+    def dead_letters(self) -> pa.Table:
+        """The rows that were not used, by batch and row."""
+        tables = [DEAD_LETTERS.empty_table(), *self.letters]
+        return pa.concat_tables(tables).sort_by([("batch", "ascending"), ("row", "ascending")])
 
     def admit(self, rows: object, now_us: int) -> Batch:
         """Read a batch; bad and late rows stay outside and are counted."""
@@ -87,8 +94,13 @@ class Door:
         n_rows = intake.kept.size + len(intake.rejected)
         self.counters.batches += 1
         self.counters.received += n_rows
-        for position, reason, column, value in intake.rejected:
-            self._reject(np.array([position]), reason, column, [value])
+        together: dict[tuple[str, str], list[Rejection]] = {}
+        for rejection in intake.rejected:
+            together.setdefault((rejection.reason, rejection.column), []).append(rejection)
+        for (reason, column), some in together.items():
+            self._reject(
+                np.array([r.position for r in some]), reason, column, [r.value for r in some]
+            )
         table, places = self._in_time(intake.table, intake.kept, now_us)
         self.counters.used += places.size
         return Batch(table, places, n_rows)
@@ -130,17 +142,15 @@ class Door:
         return table, places
 
     def _write(self, places: Int64s, reason: str, column: str, values: list[str]) -> None:
-        for place, value in zip(places.tolist(), values, strict=True):
-            self.letters.append(
-                {
-                    "input": self.input.name,
-                    "batch": self.counters.batches - 1,
-                    "row": place,
-                    "reason": reason,
-                    "column": column,
-                    "value": value,
-                }
-            )
+        n = places.size
+        columns = [
+            pa.repeat(self.input.name, n), pa.repeat(self.counters.batches - 1, n),
+            pa.array(places), pa.repeat(reason, n), pa.repeat(column, n),
+            pa.array(values, pa.string()),
+        ]  # fmt: skip
+        self.letters.append(pa.Table.from_arrays(columns, schema=DEAD_LETTERS))
+        if len(self.letters) > FEW_LETTERS:
+            self.letters = [pa.concat_tables(self.letters).combine_chunks()]
 
 
 def _texts(column: pa.ChunkedArray, mask: np.ndarray) -> list[str]:

@@ -62,7 +62,11 @@ class Engine:
         self._declare(Input.table(name, schema, key=key))
 
     def register(self, sql: str, *, name: str | None = None, strategy: str = "auto") -> Group:
-        """Recognise the question of a template and make a group for its standing queries."""
+        """Recognise the question of a template and make a group for its standing queries.
+
+        A stream keeps rows from the moment the first join that reads it is registered; a join
+        registered later sees what is kept. A table keeps its rows from the start.
+        """
         if not name:
             name = next(n for i in count(1) if (n := f"template_{i}") not in self._groups)
         if name in self._groups:
@@ -119,11 +123,11 @@ class Engine:
 
     def dead_letters(self, *, take: bool = False) -> pa.Table:
         """Rows that were not used, with the reason; `take` hands them over and forgets them."""
-        letters = [letter for door in self._doors.values() for letter in door.letters]
+        letters = [door.dead_letters() for door in self._doors.values()]
         if take:
             for door in self._doors.values():
                 door.letters = []
-        return pa.Table.from_pylist(letters, schema=DEAD_LETTERS)
+        return pa.concat_tables([DEAD_LETTERS.empty_table(), *letters])
 
     def snapshot(self, path: str | PathLike[str]) -> None:
         """Write inputs, rows and standing queries to one file, all or nothing."""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from standfast.engine.door import DEAD_LETTERS, Counters, Door
+from standfast.engine.door import Counters, Door
 from standfast.engine.group import Group
 from standfast.engine.store import Store
 from standfast.errors import BadSnapshot
@@ -51,8 +51,7 @@ def save(path: str | PathLike[str], state: State) -> None:
     }
     tables = [pa.table({"manifest": [json.dumps(manifest)]})]
     for name, store in state.stores.items():
-        letters = pa.Table.from_pylist(state.doors[name].letters, schema=DEAD_LETTERS)
-        tables += [letters, store.living()]
+        tables += [state.doors[name].dead_letters(), store.living()]
     write_file(path, tables + [_group_table(group) for group in state.groups.values()])
 
 
@@ -78,7 +77,7 @@ def _state_of(tables: list[pa.Table]) -> State:
         source = Input(**entry["input"] | {"key": tuple(entry["input"]["key"])})
         door, store = Door(source), Store(source)
         door.counters, door.latest_us = Counters(**entry["counters"]), entry["latest_us"]
-        door.letters = next(parts).to_pylist()
+        door.letters = [next(parts)]
         rows = next(parts)
         store.keeps = entry["keeps"]
         store.append(rows)

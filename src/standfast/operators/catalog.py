@@ -12,6 +12,7 @@ from standfast.operators.band_join.merge import Merge
 from standfast.operators.band_join.naive import Naive as NaiveBand
 from standfast.operators.band_join.per_query import PerQuery
 from standfast.operators.band_join.per_tuple import PerTuple
+from standfast.operators.band_join.refined_groups import ByRefinedGroups
 from standfast.operators.base import BandStrategy, FilterStrategy
 from standfast.operators.filter.boxes import Boxes
 from standfast.operators.filter.interval_tree import IntervalTree
@@ -31,6 +32,7 @@ BAND_JOINS: dict[str, type[BandStrategy]] = {
     "per_tuple": PerTuple,
     "merge": Merge,
     "groups": ByGroups,
+    "refined_groups": ByRefinedGroups,
     "hotspot": Hotspot,
 }
 
@@ -63,16 +65,6 @@ def choose(question: Question, wanted: str) -> str:
             hint='pass strategy="auto"',
         )
     return wanted
-
-
-def build_filter(question: Filter, way: str) -> FilterStrategy:
-    """An empty strategy of this way."""
-    return FILTERS[way](len(question.ranges))
-
-
-def build_band(way: str, *, is_float: bool) -> BandStrategy:
-    """An empty strategy of this way."""
-    return BAND_JOINS[way](is_float=is_float)
 
 
 def _best(question: Question) -> str:

@@ -19,8 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from standfast._numba import in_parts, kernel
-from standfast.arrays import Groups, GroupSpans, Hits, Int32s, Int64s, SpanList, pooled
+from standfast.arrays import Groups, GroupSpans, Hits, Int32s, Int64s, LowRanks, SpanList, pooled
 from standfast.indexes.keys import FAR, INF_KEY, LEAST, difference
+from standfast.indexes.refined_partition import RefinedPartition
 from standfast.indexes.signposts import Signposts, count_at_most, signposts
 from standfast.indexes.sorted_runs import (
     Run,
@@ -44,6 +45,8 @@ class ByGroups(BandStrategy):
         space="O(n)",
     )
 
+    partition: StabbingPartition | RefinedPartition
+
     def __init__(self, *, is_float: bool, epsilon: float = 1.0) -> None:
         super().__init__(is_float=is_float)
         self.partition = StabbingPartition(epsilon)
@@ -63,7 +66,7 @@ class ByGroups(BandStrategy):
         self.partition.check()
 
     def memory_bytes(self) -> int:
-        posts = sum(p.posts.nbytes for p in self._posted[1:]) if self._posted else 0
+        posts = sum(p.posts.nbytes for p in self._posted[1:3]) if self._posted else 0
         return self.partition.memory_bytes() + posts
 
     def describe(self) -> dict[str, object]:
@@ -74,11 +77,12 @@ class ByGroups(BandStrategy):
 
 
 class Posted(NamedTuple):
-    """Groups with signposts on both orders."""
+    """Groups with signposts on both orders, and room for ranks that counting may want."""
 
     groups: Groups
     lows: Signposts
     highs: Signposts
+    ranks: LowRanks
 
 
 def posted(groups: Groups, known: Posted | None) -> Posted:
@@ -86,8 +90,9 @@ def posted(groups: Groups, known: Posted | None) -> Posted:
     if known is not None and known.groups is groups:
         return known
     return Posted(
-        groups, signposts(groups.lows, groups.offsets), signposts(groups.highs, groups.offsets)
-    )
+        groups, signposts(groups.lows, groups.offsets), signposts(groups.highs, groups.offsets),
+        LowRanks(),
+    )  # fmt: skip
 
 
 def probe_groups(
@@ -134,7 +139,7 @@ class Deferred:
                 strict=True,
             )
         )
-        return SpanList(events, starts, stops, floors, turns[0][1].order, turns[0][1].ranks)
+        return SpanList(events, starts, stops, floors, turns[0][1].pieces)
 
     def _turns(self) -> Iterator[tuple[int, GroupSpans]]:
         at_once = max(1, CELLS_AT_ONCE // self.groups.groups.n_groups)
@@ -156,11 +161,12 @@ def _probed(
 
         def probe(first: int, last: int, run: Run = run) -> None:
             _probe(
-                groups, first, last, run, values, edges, is_float, minuend, low_counts, high_counts
-            )
+                *groups[:3], first, last, run, values, edges, is_float, minuend,
+                low_counts, high_counts,
+            )  # fmt: skip
 
         in_parts(probe, n_groups, cost=20 * low_counts.size)
-    return GroupSpans(groups.groups, low_counts, high_counts)
+    return GroupSpans(groups.groups, low_counts, high_counts, groups.ranks)
 
 
 def _edges(values: Int64s, *, is_float: bool) -> Int64s:
@@ -183,11 +189,12 @@ CELLS_AT_ONCE = 1 << 25
 
 @kernel
 def _probe(
-    posted: Posted, first: int, last: int, run: Run, values: Int64s, edges: Int64s,
-    is_float: bool, minuend: bool, low_counts: Int32s, high_counts: Int32s,
+    groups: Groups, low_posts: Signposts, high_posts: Signposts, first: int, last: int, run: Run,
+    values: Int64s, edges: Int64s, is_float: bool, minuend: bool,
+    low_counts: Int32s, high_counts: Int32s,
 ) -> None:  # fmt: skip
     """Raise the counts of groups `first` to `last` to what this run's rows hit."""
-    n, groups = run.keys.size, posted.groups
+    n = run.keys.size
     lows_to, highs_to = np.empty(values.size, np.int64), np.empty(values.size, np.int64)
     counts = np.empty(values.size, np.int64)
     for g in range(first, last):
@@ -202,10 +209,10 @@ def _probe(
             stop = _first_not_above(values, begin, stop, run.keys[n - 1], low - 1, is_float)
             m = stop - begin
             _reach(run, values[begin:stop], groups.points[g], is_float, minuend, lows_to, highs_to)
-            count_at_most(posted.lows, g, lows_to[:m], counts)
+            count_at_most(low_posts, g, lows_to[:m], counts)
             for e in range(m):
                 low_counts[g, begin + e] = max(low_counts[g, begin + e], counts[e])
-            count_at_most(posted.highs, g, highs_to[:m], counts)
+            count_at_most(high_posts, g, highs_to[:m], counts)
             for e in range(m):
                 high_counts[g, begin + e] = max(high_counts[g, begin + e], size - counts[e])
 
