@@ -25,7 +25,7 @@ Law = Callable[[Case, Random, Tally], None]
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
-def hold_for_all(law: Law, case: Case, *, seeds: int = 7, examples: int = 4) -> Tally:
+def hold_for_all(law: Law, case: Case, *, seeds: int = 6, examples: int = 3) -> Tally:
     """Try the law on seeded histories, then let Hypothesis search; returns what was seen."""
     tally: Tally = Counter()
     for seed in range(max(3, seeds // 4) if SMALL else seeds):

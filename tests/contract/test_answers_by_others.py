@@ -22,8 +22,9 @@ FILTERS = [case for case in CASES if case.question == "filter"]
 @pytest.mark.parametrize("case", FILTERS, ids=str)
 def test_every_recorded_answer_is_given(case: Case, path: Path) -> None:
     script = read_script(path)
-    if SMALL or case.way == "naive":  # the slow ones answer a part of the part
-        script = Script(script.tables, script.queries[::5])
+    # The slow ones answer a part of the part. Neighbours differ in form, so steps are odd.
+    step = 5 if SMALL or case.way == "naive" else 3
+    script = Script(script.tables, script.queries[::step])
     score = run(script, case.way)
     assert score.different == []
     assert score.conjunctions > 0

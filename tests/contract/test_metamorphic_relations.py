@@ -18,7 +18,7 @@ from tests.contract.laws import SMALL, Tally, every_case
 from tests.contract.numbers import KINDS, Kind, draw_bounds, draw_value
 from tests.contract.worlds import Case, Shape, World
 
-N_QUERIES, N_ROWS = (15, 12) if SMALL else (30, 20)
+N_QUERIES, N_ROWS = (15, 12) if SMALL else (25, 16)
 Bounds = list[Any]
 Found = Counter[tuple[int, ...]]  # (query, row of a [, row of b]), rows by their place
 
@@ -217,7 +217,9 @@ def either_side_may_come_first(asker: Asker) -> None:
 
 
 def an_absolute_difference_is_a_range_around_zero(asker: Asker) -> None:
-    width, sides = asker.bounds(), asker.sides(special=True)
+    # Some widths are negative, which holds nothing.
+    width = [abs(x) if i % 4 else x for i, x in enumerate(asker.bounds())]
+    sides = asker.sides(special=True)
     asked = asker.ask("ABS(a.x - b.x) <= :hi", {"hi": width}, sides)
     bounds = {"lo": [-x for x in width], "hi": width}
     assert asked == asker.ask("? BETWEEN :lo AND :hi", bounds, sides)
@@ -263,7 +265,9 @@ BY_KIND: dict[Kind, tuple[Relation, ...]] = {
 
 
 def relations_of(case: Case, kind: Kind) -> tuple[Relation, ...]:
-    return BOTH + BY_KIND[kind] + (BANDS if case.question == "band_join" else ())
+    # Times are whole numbers inside, so only what is special about them is asked again.
+    shared = BOTH[:2] if kind == "timestamp" else BOTH
+    return shared + BY_KIND[kind] + (BANDS if case.question == "band_join" else ())
 
 
 def metamorphic_relations_hold(case: Case, rng: Random, tally: Tally) -> None:
