@@ -43,5 +43,5 @@ def snapshot_round_trip(case: Case, rng: Random, tally: Tally) -> None:
 
 @every_case
 def test_snapshot_round_trip(case: Case) -> None:
-    tally = hold_for_all(snapshot_round_trip, case)
+    tally = hold_for_all(snapshot_round_trip, case, seeds=5, examples=2)
     assert min(tally["pairs"], tally["restored"]) > 0, tally

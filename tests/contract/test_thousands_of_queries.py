@@ -17,7 +17,7 @@ from tests.contract.worlds import BAND_SHAPES, FILTER_SHAPES, Case, World
 
 from standfast import Answer
 
-N_QUERIES, N_ROWS, N_STEPS = (250, 10, 3) if SMALL else (2_500, 40, 3)
+N_QUERIES, N_ROWS, N_STEPS = (250, 10, 3) if SMALL else (2_000, 30, 3)
 ENDS = {
     "int64": [LEAST, LEAST + 1, 0, FAR - 1, FAR],
     "float64": [-np.inf, -5e-324, 0.0, 5e-324, np.inf],
