@@ -19,7 +19,7 @@ from standfast import Engine
 
 
 def snapshot_round_trip(case: Case, rng: Random, tally: Tally) -> None:
-    world = draw_world(rng, case, timed=rng.random() < 0.3)
+    world = draw_world(rng, case, timed=rng.random() < 0.6)
     alone, restored = Player(world, [case.way]), Player(world, [case.way])
     with tempfile.TemporaryDirectory() as folder:
         for action in Draft(world, rng).actions(rng.randint(2, 8)):
