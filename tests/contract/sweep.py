@@ -17,7 +17,7 @@ import traceback
 from collections import Counter
 from random import Random
 
-from tests.contract.laws import Law, Tally, replay
+from tests.contract.laws import Law, Tally, attempt, replay
 from tests.contract.test_add_then_remove_leaves_no_trace import add_then_remove_leaves_no_trace
 from tests.contract.test_cutting_batches_is_invisible import cutting_is_invisible
 from tests.contract.test_invariants_hold import invariants_hold
@@ -79,7 +79,7 @@ def _sweep(law: Law, case: Case, seeds: range) -> int:
 
 def _holds(law: Law, case: Case, seed: int, tally: Tally) -> bool:
     try:
-        law(case, Random(seed), tally)
+        attempt(law, case, Random(seed), tally)
     except Exception:
         traceback.print_exc(limit=-2)
         print(f"FAILED; replay: {replay(law, case, seed)}", flush=True)

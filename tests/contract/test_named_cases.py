@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract.capacities import tiny_capacities
 from tests.contract.numbers import FAR, FEW_TIMES
 from tests.contract.playing import result_rows, seen
 from tests.contract.worlds import BAND_SHAPES, CASES, FILTER_SHAPES, Case, World, clock
@@ -93,7 +94,8 @@ def test_bands_that_become_a_hotspot_are_answered_once(case: Case) -> None:
     """A band that moves between the scattered rest and a hotspot must leave where it was."""
     world = World("band_join", "int64", {"a": "stream", "b": "stream"}, BAND_SHAPES[0])
     engine = world.engine()
-    group = world.register(engine, case.way)
+    with tiny_capacities():
+        group = world.register(engine, case.way)
     engine.push("a", batch([0]))
     far = group.add({"lo": range(1000, 1040), "hi": range(1000, 1040)})
     for crowd in (5, 60, 5):
