@@ -61,7 +61,7 @@ def below(runs: SortedRuns, key: int) -> int | None:
     found = [
         int(run.keys[place])
         for run in runs.runs
-        if (place := living_below(run, first_above(run.keys, key, 0) - 1)) >= 0
+        if (place := living_below(run, first_above(run.keys, key, 0, run.keys.size) - 1)) >= 0
     ]
     return max(found, default=None)
 
@@ -71,7 +71,8 @@ def above(runs: SortedRuns, key: int) -> int | None:
     found = [
         int(run.keys[place])
         for run in runs.runs
-        if (place := living_above(run, first_above(run.keys, key, 0))) < run.keys.size
+        if (place := living_above(run, first_above(run.keys, key, 0, run.keys.size)))
+        < run.keys.size
     ]
     return min(found, default=None)
 
@@ -196,7 +197,7 @@ def test_links_lead_out_of_the_run_when_nothing_lives_on_that_side():
 def test_galloping_finds_the_first_key_above(keys, last, start):
     keys = np.sort(np.array(keys, np.int64))
     expected = int(np.searchsorted(keys, last, side="right"))
-    assert first_above(keys, last, min(start, expected)) == expected
+    assert first_above(keys, last, min(start, expected), keys.size) == expected
 
 
 def exact_difference(key: int, event: int, *, is_float: bool) -> float | int | None:

@@ -197,6 +197,7 @@ def reader_of(
     """The reader that answers this question."""
     if isinstance(question, Filter):
         return FilterReader(question, strings)
+    assert isinstance(question, BandJoin), "only band joins have a reader so far"
     return BandReader(question, stores)
 
 

@@ -5,9 +5,12 @@
     run 2   0 7                            else the two are merged
                 ^ deleted: a tombstone, skipped by links to the next living neighbour
 
-Invariant  within a run (key, id) ascends strictly; a run holds at least as many living entries as
-           tombstones; no run is larger than the one before it; a living entry links to itself, a
-           tombstone to a place beyond it with only tombstones between.
+Entries may carry a *code* (the join key of an equality join): then a run is ordered by code first,
+and the entries of one code are a block. They may also carry extra values, which go along.
+
+Invariant  within a run (code, key, id) ascends strictly; a run has at most as many tombstones as
+           living entries; no run is larger than the one before it; a living entry links to itself,
+           a tombstone to a place beyond it with only tombstones between.
 Cost       insert O(log b) sort + O(RATIO log m) amortised merging per entry; delete O(log m)
            amortised; neighbours and slices O(log m) per run, O(log m / RATIO) runs.
 Paper      [hotspot] uses B-trees on S(B); the same bounds in arrays (decision 003).
@@ -33,6 +36,8 @@ Bools = npt.NDArray[np.bool_]
 RATIO = 8
 
 _NO_LINKS = np.empty(0, np.int32)
+_NOTHING = np.empty(0, np.int64)
+_NO_EXTRAS = np.empty((0, 0), np.int64)
 
 
 class Run(NamedTuple):
@@ -43,13 +48,17 @@ class Run(NamedTuple):
     alive: Bools
     below: Int32s  # empty while nothing of the run was deleted
     above: Int32s
+    codes: Int64s  # empty unless entries have codes
+    extras: Int64s  # [e, i]: extra value e of entry i
 
 
 class SortedRuns:
-    """An ordered multiset of (key, id) with batch insert, delete, neighbours and slices."""
+    """An ordered multiset of (code, key, id) with batch insert, delete, neighbours and slices."""
 
-    def __init__(self, ratio: int = RATIO) -> None:
+    def __init__(self, ratio: int = RATIO, *, coded: bool = False, n_extras: int = 0) -> None:
         self.ratio = ratio
+        self.coded = coded
+        self.n_extras = n_extras
         self._runs: list[Run] = []
         self._dead: list[int] = []
         self._published = False
@@ -67,27 +76,39 @@ class SortedRuns:
         self._published = True
         return tuple(self._runs)
 
-    def insert(self, keys: Int64s, ids: Int64s) -> None:
-        """Add entries; no id may be in the set already."""
+    def insert(
+        self, keys: Int64s, ids: Int64s, codes: Int64s = _NOTHING, extras: Int64s = _NO_EXTRAS
+    ) -> None:
+        """Add entries; no id may be in the set already. `codes` if coded, `extras[e, i]` if any."""
         if keys.size == 0:
             return
+        assert codes.size == (keys.size if self.coded else 0), "codes do not fit"
+        assert extras.shape[0] == self.n_extras, "extras do not fit"
         ascending = bool(np.all(ids[:-1] < ids[1:]))
-        order = np.argsort(keys, kind="stable") if ascending else np.lexsort((ids, keys))
-        self._runs.append(_fresh(keys[order], ids[order]))
+        if ascending and not self.coded:
+            order = np.argsort(keys, kind="stable")
+        else:
+            order = np.lexsort((ids, keys, codes) if self.coded else (ids, keys))
+        self._runs.append(
+            _fresh(
+                keys[order], ids[order], codes[order] if self.coded else codes,
+                np.ascontiguousarray(extras[:, order]) if self.n_extras else _NO_EXTRAS,
+            )
+        )  # fmt: skip
         self._dead.append(0)
         while len(self._runs) > 1 and (
             self._runs[-2].keys.size < self.ratio * self._runs[-1].keys.size
         ):
             self._merge_last_two()
 
-    def delete(self, keys: Int64s, ids: Int64s) -> None:
-        """Remove entries given by key and id; each must be present."""
+    def delete(self, keys: Int64s, ids: Int64s, codes: Int64s = _NOTHING) -> None:
+        """Remove entries given by key, id and, if coded, code; each must be present."""
         found = 0
         for i, run in enumerate(self._runs):
             if found == ids.size:
                 break
             places = np.empty(ids.size, np.int64)
-            n = _locate(run, keys, ids, places)
+            n = _locate(run, keys, ids, codes, places)
             if n:
                 self._bury(i, places[:n])
                 found += n
@@ -103,8 +124,7 @@ class SortedRuns:
         """Merge everything into one run without tombstones: the next deletion makes a copy."""
         self.consolidate()
         if self._runs and self._dead[0]:
-            (run,) = self._runs
-            self._runs = [_fresh(run.keys[run.alive], run.ids[run.alive])]
+            self._runs = [_living(self._runs[0])]
             self._dead = [0]
 
     def keys(self) -> Int64s:
@@ -119,8 +139,13 @@ class SortedRuns:
         for i, (run, dead) in enumerate(zip(self._runs, self._dead, strict=True)):
             keys, ids = run.keys, run.ids
             assert keys.size, f"run {i} is empty"
-            assert np.all(keys[:-1] <= keys[1:]), f"run {i}: keys do not ascend"
-            tied = keys[:-1] == keys[1:]
+            assert run.codes.size == (keys.size if self.coded else 0), f"run {i}: codes lost"
+            assert run.extras.shape[0] == self.n_extras, f"run {i}: extras lost"
+            steps = np.diff(run.codes) if self.coded else np.zeros(keys.size - 1, np.int64)
+            assert np.all(run.codes[:-1] <= run.codes[1:]), f"run {i}: codes do not ascend"
+            same = steps == 0
+            assert np.all((keys[:-1] <= keys[1:])[same]), f"run {i}: keys do not ascend"
+            tied = same & (keys[:-1] == keys[1:])
             assert np.all(ids[:-1][tied] < ids[1:][tied]), f"run {i}: ids of equal keys disordered"
             assert dead == np.count_nonzero(~run.alive), f"run {i}: tombstones miscounted"
             assert 2 * dead <= keys.size, f"run {i}: more tombstones than living entries"
@@ -155,7 +180,7 @@ class SortedRuns:
                 if self._dead[i] == run.keys.size:
                     del self._runs[i], self._dead[i]
                     continue
-                self._runs[i] = _fresh(run.keys[run.alive], run.ids[run.alive])
+                self._runs[i] = _living(run)
                 self._dead[i] = 0
         # A run that shrank may be too close to its neighbour now.
         for i in range(len(self._runs) - 1, 0, -1):
@@ -169,13 +194,24 @@ class SortedRuns:
         older, newer = self._runs[i], self._runs[i + 1]
         n = older.keys.size + newer.keys.size - self._dead[i] - self._dead[i + 1]
         keys, ids = np.empty(n, np.int64), np.empty(n, np.int64)
-        _merge(older, newer, keys, ids)
-        self._runs[i : i + 2] = [_fresh(keys, ids)]
+        codes = np.empty(n if self.coded else 0, np.int64)
+        extras = np.empty((self.n_extras, n), np.int64) if self.n_extras else _NO_EXTRAS
+        _merge(older, newer, keys, ids, codes, extras)
+        self._runs[i : i + 2] = [_fresh(keys, ids, codes, extras)]
         self._dead[i : i + 2] = [0]
 
 
-def _fresh(keys: Int64s, ids: Int64s) -> Run:
-    return Run(keys, ids, np.ones(keys.size, np.bool_), _NO_LINKS, _NO_LINKS)
+def _fresh(keys: Int64s, ids: Int64s, codes: Int64s, extras: Int64s) -> Run:
+    return Run(keys, ids, np.ones(keys.size, np.bool_), _NO_LINKS, _NO_LINKS, codes, extras)
+
+
+def _living(run: Run) -> Run:
+    """The run without its tombstones."""
+    alive = run.alive
+    return _fresh(
+        run.keys[alive], run.ids[alive], run.codes[alive] if run.codes.size else run.codes,
+        np.ascontiguousarray(run.extras[:, alive]) if run.extras.size else run.extras,
+    )  # fmt: skip
 
 
 def _links_are_right(run: Run) -> bool:
@@ -192,34 +228,52 @@ def _links_are_right(run: Run) -> bool:
 
 @kernel
 def _before(one: Run, i: int, other: Run, j: int) -> bool:
+    if one.codes.size and one.codes[i] != other.codes[j]:
+        return bool(one.codes[i] < other.codes[j])
     if one.keys[i] == other.keys[j]:
         return bool(one.ids[i] < other.ids[j])
     return bool(one.keys[i] < other.keys[j])
 
 
 @kernel
-def _merge(older: Run, newer: Run, keys: Int64s, ids: Int64s) -> None:
+def _merge(
+    older: Run, newer: Run, keys: Int64s, ids: Int64s, codes: Int64s, extras: Int64s
+) -> None:
     i, j, at = 0, 0, 0
     n, m = older.keys.size, newer.keys.size
     while i < n or j < m:
         if j == m or (i < n and _before(older, i, newer, j)):
             if older.alive[i]:
-                keys[at], ids[at] = older.keys[i], older.ids[i]
+                _take(older, i, at, keys, ids, codes, extras)
                 at += 1
             i += 1
         else:
             if newer.alive[j]:
-                keys[at], ids[at] = newer.keys[j], newer.ids[j]
+                _take(newer, j, at, keys, ids, codes, extras)
                 at += 1
             j += 1
 
 
+@inlined
+def _take(
+    run: Run, i: int, at: int, keys: Int64s, ids: Int64s, codes: Int64s, extras: Int64s
+) -> None:
+    keys[at], ids[at] = run.keys[i], run.ids[i]
+    if codes.size:
+        codes[at] = run.codes[i]
+    for e in range(extras.shape[0]):
+        extras[e, at] = run.extras[e, i]
+
+
 @kernel
-def _locate(run: Run, wanted: Int64s, wanted_ids: Int64s, out: Int64s) -> int:
-    """Places of the wanted (key, id) pairs that live in this run; returns how many."""
+def _locate(run: Run, wanted: Int64s, wanted_ids: Int64s, codes: Int64s, out: Int64s) -> int:
+    """Places of the wanted (code, key, id) that live in this run; returns how many."""
     keys, ids, found = run.keys, run.ids, 0
     for w in range(wanted.size):
         low, high = 0, keys.size
+        if codes.size:
+            low, high = block(run.codes, codes[w], 0)
+        stop = high
         while low < high:
             middle = (low + high) >> 1
             if keys[middle] < wanted[w] or (
@@ -228,11 +282,30 @@ def _locate(run: Run, wanted: Int64s, wanted_ids: Int64s, out: Int64s) -> int:
                 low = middle + 1
             else:
                 high = middle
-        present = low < keys.size and keys[low] == wanted[w] and ids[low] == wanted_ids[w]
+        present = low < stop and keys[low] == wanted[w] and ids[low] == wanted_ids[w]
         if present and run.alive[low]:
             out[found] = low
             found += 1
     return found
+
+
+@inlined
+def block(codes: Int64s, code: int, start: int) -> tuple[int, int]:
+    """First and last place of a code, at or after `start`, by galloping."""
+    first = start if code == LEAST else first_above(codes, code - 1, start, codes.size)
+    return first, first_above(codes, code, first, codes.size)
+
+
+@kernel
+def blocks(codes: Int64s, wanted: Int64s, starts: Int64s, stops: Int64s) -> None:
+    """The block of each wanted code, which ascend: `codes[starts[e]:stops[e]]` equal it."""
+    place = 0
+    for e in range(wanted.size):
+        if e and wanted[e] == wanted[e - 1]:
+            starts[e], stops[e] = starts[e - 1], stops[e - 1]
+            continue
+        starts[e], stops[e] = block(codes, wanted[e], place)
+        place = stops[e]
 
 
 @inlined
@@ -273,7 +346,7 @@ def first_beyond(keys: Int64s, event: int, limit: int, is_float: bool, start: in
         last = saturated_sum(event, limit)
         if LEAST < last < FAR:
             # No saturation is in sight, so the difference need not be taken at every step.
-            return first_above(keys, last, start)
+            return first_above(keys, last, start, keys.size)
     n = keys.size
     step, low, high = 1, start, start
     while high < n and difference(keys[high], event, is_float) <= limit:
@@ -291,9 +364,8 @@ def first_beyond(keys: Int64s, event: int, limit: int, is_float: bool, start: in
 
 
 @inlined
-def first_above(keys: Int64s, last: int, start: int) -> int:
-    """First place at or after `start` with a key above `last`, by galloping."""
-    n = keys.size
+def first_above(keys: Int64s, last: int, start: int, n: int) -> int:
+    """First place of `start` to `n` with a key above `last`, by galloping; `n` if there is none."""
     step, low, high = 1, start, start
     while high < n and keys[high] <= last:
         low = high + 1

@@ -68,11 +68,27 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One input of a join: its name, its alias in the template, its join column."""
+    """One input of a join: its name, its alias in the template, its join column.
+
+    `ranges` are conditions with holes on columns of this side (one entry per column), `fixed` the
+    literal ones.
+    """
 
     input: str
     alias: str
     column: str
+    ranges: tuple[Range, ...] = ()
+    fixed: tuple[Range, ...] = ()
+
+    @property
+    def selected(self) -> Range | None:
+        """The range that the structures order rows by: the first one that is not of text."""
+        return next((r for r in self.ranges if r.kind != "string"), None)
+
+    @property
+    def further(self) -> tuple[Range, ...]:
+        """The ranges beside the selected one, which pairs of event and query are tested on."""
+        return tuple(r for r in self.ranges if r is not self.selected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +96,8 @@ class BandJoin:
     """`sides[1 - subtrahend].column - sides[subtrahend].column` lies in a range.
 
     `sides` are in FROM order. `band.column` is the text of the difference, `band.kind` the kind of
-    both join columns; the holes of a timestamp band are durations.
+    both join columns; the holes of a timestamp band are durations. All `ranges` of the sides are
+    further conditions here.
     """
 
     sides: tuple[Side, Side]
@@ -89,4 +106,29 @@ class BandJoin:
     select: tuple[Output, ...]
 
 
-Question = Filter | BandJoin
+@dataclass(frozen=True, slots=True)
+class SelectJoin:
+    """`sides[0].column = sides[1].column`, both of one kind, with ranges on either side."""
+
+    sides: tuple[Side, Side]
+    key: Kind
+    select: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowJoin:
+    """A select-join of rows whose times lie close to each other.
+
+    `times` are the time columns of the sides, both of the kind `window.kind`; `window` has no lows
+    and limits the absolute difference. The holes of a timestamp window are durations.
+    """
+
+    sides: tuple[Side, Side]
+    key: Kind
+    times: tuple[str, str]
+    window: Range
+    select: tuple[Output, ...]
+
+
+Join = BandJoin | SelectJoin | WindowJoin
+Question = Filter | BandJoin | SelectJoin | WindowJoin

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from standfast.errors import UnsupportedQuery
-from standfast.model.query import Filter, Hole, Question, Range
+from standfast.model.query import BandJoin, Filter, Hole, Question, Range, WindowJoin
 from standfast.model.sql import parse
 from standfast.model.stream import Input
 
@@ -31,8 +31,16 @@ class Template:
 
 
 def hole_ranges(question: Question) -> tuple[Range, ...]:
-    """The ranges that standing queries fill in: one per attribute of their boxes."""
-    return question.ranges if isinstance(question, Filter) else (question.band,)
+    """The ranges that standing queries fill in: one per attribute of their boxes.
+
+    A filter has its ranges; a join has its band or window, then the ranges of its two sides.
+    """
+    if isinstance(question, Filter):
+        return question.ranges
+    local = question.sides[0].ranges + question.sides[1].ranges
+    if isinstance(question, BandJoin):
+        return (question.band, *local)
+    return (question.window, *local) if isinstance(question, WindowJoin) else local
 
 
 def holes_of(question: Question) -> tuple[Hole, ...]:

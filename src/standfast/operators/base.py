@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from standfast.arrays import Hits, Int64s
 from standfast.indexes.sorted_runs import SortedRuns
-from standfast.model.query import BandJoin, Filter
+from standfast.model.query import Question
 
 EXACT: Literal["exact"] = "exact"
 
@@ -22,7 +22,7 @@ EXACT: Literal["exact"] = "exact"
 class Spec:
     """What a strategy is for: printed as the catalogue page, checked at registration."""
 
-    question: type[Filter] | type[BandJoin]
+    question: type[Question]
     paper: str
     time: str
     space: str
@@ -80,3 +80,45 @@ class BandStrategy(Strategy):
         The difference is event minus stored row when the event is the `minuend`, else stored row
         minus event.
         """
+
+
+class Arrivals(NamedTuple):
+    """Rows that arrive on one side of an equality join, ascending by code.
+
+    `codes` are the join keys, `values` the keys of the side's selected column (0 if it has none),
+    `times` the keys of the time column in window joins, else empty.
+    """
+
+    codes: Int64s
+    values: Int64s
+    times: Int64s
+
+
+class SelectStrategy(Strategy):
+    """Answers `select_join`: which queries select the event and some stored row of its code.
+
+    Attribute 0 of the boxes is the selected column of side 0, attribute 1 that of side 1.
+    """
+
+    @abstractmethod
+    def process(self, events: Arrivals, stored: SortedRuns, *, side: Literal[0, 1]) -> Hits:
+        """Hits of events that arrive on `side`; `stored` are the rows of the other side.
+
+        The stored rows are coded by join key, in order of their side's selected column.
+        """
+
+
+class WindowStrategy(Strategy):
+    """Answers `window_join`: which queries select the event and a stored row near to it in time.
+
+    Attributes 0 and 1 as in `SelectStrategy`; attribute 2 is the range, from 0 on, that the
+    absolute difference of the times must lie in.
+    """
+
+    def __init__(self, *, is_float: bool) -> None:
+        """`is_float` tells whether the times are float64."""
+        self.is_float = is_float
+
+    @abstractmethod
+    def process(self, events: Arrivals, stored: SortedRuns, *, side: Literal[0, 1]) -> Hits:
+        """As in `SelectStrategy`; `extras[0]` of the stored rows is the key of their time."""
