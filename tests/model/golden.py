@@ -11,13 +11,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 from standfast.errors import UnsupportedQuery
-from standfast.model.query import BandJoin, Bound, Filter, Hole, Output, Question, Range
+from standfast.model.query import (
+    BandJoin,
+    Bound,
+    Filter,
+    Hole,
+    Join,
+    Output,
+    Question,
+    Range,
+    SelectJoin,
+)
 from standfast.model.sql import parse
 from standfast.model.stream import Input
 from standfast.model.template import holes_of
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "sql"
 SEPARATOR = "\n----\n"
+QUESTIONS = ("filter ", "band_join ", "select_join ", "window_join ")
 
 
 class Case(NamedTuple):
@@ -69,14 +80,27 @@ def text_of(question: Question) -> str:
         lines += [f"fixed {_range(r)}" for r in question.fixed]
         aliases = ["", ""]
     else:
-        assert isinstance(question, BandJoin)
-        sides = [f"{s.input} AS {s.alias} ({s.column})" for s in question.sides]
-        lines = [f"band_join {', '.join(sides)}", f"range {_range(question.band)}"]
-        lines += [f"subtrahend {question.sides[question.subtrahend].alias}"]
+        lines = _join(question)
         aliases = [f"{side.alias}." for side in question.sides]
     holes = ", ".join(f"{hole.name} {hole.kind}" for hole in holes_of(question))
     select = ", ".join(_output(output, aliases) for output in question.select)
     return "\n".join([*lines, f"holes {holes}", f"select {select}"])
+
+
+def _join(question: Join) -> list[str]:
+    sides = ", ".join(f"{s.input} AS {s.alias} ({s.column})" for s in question.sides)
+    if isinstance(question, BandJoin):
+        lines = [f"band_join {sides}", f"range {_range(question.band)}"]
+        lines += [f"subtrahend {question.sides[question.subtrahend].alias}"]
+    elif isinstance(question, SelectJoin):
+        lines = [f"select_join {sides}", f"key {question.key}"]
+    else:
+        lines = [f"window_join {sides}", f"key {question.key}"]
+        lines += [f"times {', '.join(question.times)}", f"window {_range(question.window)}"]
+    for side in question.sides:
+        lines += [f"{side.alias} range {_range(r)}" for r in side.ranges]
+        lines += [f"{side.alias} fixed {_range(r)}" for r in side.fixed]
+    return lines
 
 
 def _range(r: Range) -> str:

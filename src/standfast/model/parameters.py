@@ -44,7 +44,7 @@ from standfast.model.numbers import (
     at_most,
     float_keys,
 )
-from standfast.model.query import BandJoin, Bound, Hole, HoleKind, Kind, Question, Range
+from standfast.model.query import BandJoin, Bound, Hole, HoleKind, Kind, Question, Range, WindowJoin
 from standfast.model.rows import as_mask, numbers_of, ticks_of
 from standfast.model.template import Template, hole_ranges
 
@@ -75,10 +75,10 @@ def read_parameters(template: Template, params: object) -> Parameters:
     _check_names(template, frame, where)
     columns = {hole.name: _hole_values(hole, frame.columns[hole.name], where)
                for hole in template.holes}  # fmt: skip
-    question = template.question
-    if isinstance(question, BandJoin) and question.band.kind != "float64":
-        for name, bounds in columns.items():
-            _check_difference(name, bounds, where)
+    difference = _difference_of(template.question)
+    if difference is not None and difference.kind != "float64":
+        for hole in difference.holes:
+            _check_difference(hole.name, columns[hole.name], where)
     ids = frame.columns.get("id")
     return Parameters(None if ids is None else _ids(ids, where), columns, frame.n_rows)
 
@@ -263,10 +263,11 @@ def _check_difference(name: str, bounds: npt.NDArray[Any], where: str) -> None:
 def key_ranges(question: Question, parameters: Parameters, intern: Intern) -> tuple[Keys, Keys]:
     """Closed key ranges `lows[a, i] .. highs[a, i]` of query i on attribute a.
 
+    Attribute 0 of a band join or a window join is about the difference, and a window starts at 0.
     A range that holds nothing is 1 .. 0. `intern(column, strings)` gives text its codes.
     """
     ranges = hole_ranges(question)
-    is_band = isinstance(question, BandJoin)
+    difference = _difference_of(question)
     lows = np.empty((len(ranges), parameters.n_queries), np.int64)
     highs = np.empty_like(lows)
     for row, attribute in enumerate(ranges):
@@ -274,17 +275,26 @@ def key_ranges(question: Question, parameters: Parameters, intern: Intern) -> tu
         if attribute.kind == "string":
             lows[row], highs[row] = _string_range(attribute, values, intern)
         else:
-            line = _line(attribute.kind, is_band=is_band)
+            line = _line(attribute.kind, is_difference=attribute is difference)
             lows[row], highs[row] = _key_range(attribute, values, line)
+    if isinstance(question, WindowJoin):
+        np.maximum(lows[0], 0, out=lows[0])
     empty = lows > highs
     lows[empty], highs[empty] = 1, 0
     return lows, highs
 
 
-def _line(kind: Kind, *, is_band: bool) -> Line:
+def _difference_of(question: Question) -> Range | None:
+    """The range that bounds a difference of columns instead of a column."""
+    if isinstance(question, WindowJoin):
+        return question.window
+    return question.band if isinstance(question, BandJoin) else None
+
+
+def _line(kind: Kind, *, is_difference: bool) -> Line:
     if kind == "float64":
         return FLOATS
-    return INTEGER_DIFFERENCES if is_band else INTEGERS
+    return INTEGER_DIFFERENCES if is_difference else INTEGERS
 
 
 def _key_range(
@@ -358,6 +368,6 @@ def row_mask(fixed: tuple[Range, ...], table: Any) -> Mask:
                 mask &= as_mask(pc.equal(column, bound.value).fill_null(False))
         else:
             keys, valid = column_keys(column, attribute.kind)
-            low, high = _key_range(attribute, {}, _line(attribute.kind, is_band=False))
+            low, high = _key_range(attribute, {}, _line(attribute.kind, is_difference=False))
             mask &= valid & (keys >= low) & (keys <= high)
     return mask

@@ -3,6 +3,7 @@
     price BETWEEN :lo AND :hi     ->  price >= :lo, price <= :hi
     :lo <= t.pos - u.pos          ->  (t.pos - u.pos) >= :lo
     ABS(t.pos - u.pos) < :w       ->  difference > -:w, difference < :w
+    u.grid = t.grid               ->  an equality of the inputs' columns
 
 Every comparison becomes one or two `Bound`s; all bounds of a column are gathered in one `Range`.
 """
@@ -84,6 +85,17 @@ class Comparison(NamedTuple):
     operator: Operator
     value: exp.Expression
     node: exp.Expression
+
+
+class Equality(NamedTuple):
+    """`left = right`: columns of one kind and of different entries of FROM."""
+
+    left: Column
+    right: Column
+    node: exp.Expression
+
+
+Condition = Comparison | Equality
 
 
 def only(node: exp.Expression, allowed: Iterable[str], words: dict[str, str], *, hint: str) -> None:
@@ -168,23 +180,23 @@ class Scope:
             return column.name
         return f"{self.sources[column.side].alias}.{column.name}"
 
-    def comparisons(self, node: exp.Expression) -> Iterator[Comparison]:
-        """The comparisons that a condition stands for: two for BETWEEN, else one."""
+    def conditions(self, node: exp.Expression) -> Iterator[Condition]:
+        """The conditions that a condition stands for: two for BETWEEN, else one."""
         if isinstance(node, exp.Between):
             only(node, ("this", "low", "high"), {}, hint="write BETWEEN :lo AND :hi")
-            yield self._comparison(node.this, ">=", node.args["low"], node)
-            yield self._comparison(node.this, "<=", node.args["high"], node)
+            yield self._condition(node.this, ">=", node.args["low"], node)
+            yield self._condition(node.this, "<=", node.args["high"], node)
             return
         operator = _OPERATORS.get(type(node))
         if operator is None:
             if isinstance(node, exp.Column):
                 raise refuse("a column is not a condition", node, hint=_ONE_SIDE)
             raise refuse_node(node)
-        yield self._comparison(node.this, operator, node.args["expression"], node)
+        yield self._condition(node.this, operator, node.args["expression"], node)
 
-    def _comparison(
+    def _condition(
         self, left: exp.Expression, operator: Operator, right: exp.Expression, node: exp.Expression
-    ) -> Comparison:
+    ) -> Condition:
         left, right = bare(left), bare(right)
         if _is_value(left):
             if _is_value(right):
@@ -194,11 +206,18 @@ class Scope:
         if _is_value(right):
             return Comparison(subject, operator, right, node)
         other = self._subject(right)
-        sides = {s.side for s in (subject, other) if isinstance(s, Column)}
-        if operator == "=" and len(sides) == 2:
-            raise refuse("an equality join is not supported yet", node, hint=_DIFFERENCE)
-        hint = _DIFFERENCE if len(sides) == 2 else _ONE_SIDE
-        raise refuse("a comparison of two columns", node, hint=hint)
+        if not isinstance(subject, Column) or not isinstance(other, Column):
+            raise refuse("a difference compared with a column", node, hint=_DIFFERENCE)
+        if subject.side == other.side:
+            raise refuse("a comparison of two columns of one input", node, hint=_ONE_SIDE)
+        if operator != "=":
+            raise refuse("a comparison of two columns", node, hint=_DIFFERENCE)
+        if subject.kind != other.kind:
+            raise refuse(
+                f"an equality of {subject.kind} and {other.kind}", node,
+                hint="declare both columns with one kind",
+            )  # fmt: skip
+        return Equality(subject, other, node)
 
     def _subject(self, node: exp.Expression) -> Column | Difference:
         """What a condition is about: a column, or the difference of two inputs' columns."""
@@ -288,6 +307,22 @@ class Holes:
         if len(self._kinds) > MAX_HOLES:
             raise refuse(f"more than {MAX_HOLES} holes", node, hint="use fewer holes")
         return Hole(name, kind)
+
+
+def local_ranges(
+    scope: Scope, conditions: Iterable[Comparison], holes: Holes
+) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
+    """One range per column of an input: those with holes, and the literal ones."""
+    gathered: dict[str, Gathered] = {}
+    for subject, operator, value, node in conditions:
+        assert isinstance(subject, Column), "a difference is about two inputs"
+        name = scope.text(subject)
+        if subject.kind == "string" and operator != "=":
+            raise refuse("strings are compared with = only", node, hint=f"write {name} = :hole")
+        entry = gathered.setdefault(subject.name, Gathered(subject.name, subject.kind))
+        entry.add(operator, holes.value(value, subject.kind, name), negate=False)
+    ranges = [entry.range() for entry in gathered.values()]
+    return tuple(r for r in ranges if r.holes), tuple(r for r in ranges if not r.holes)
 
 
 def _is_value(node: exp.Expression) -> bool:

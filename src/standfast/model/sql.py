@@ -6,7 +6,7 @@ Whatever is not named here is refused with the piece of SQL and a hint; nothing 
 evaluated or handed to another engine. Accepted are
 
     filter      SELECT * | columns FROM input WHERE column compared with holes and literals AND ...
-    band_join   SELECT ... FROM a JOIN b ON b.x - a.x compared with holes and literals AND ...
+    band_join, select_join, window_join    SELECT ... FROM a JOIN b ON ...: see `model.joins`
 
 with <, <=, >, >=, =, BETWEEN and, for differences, ABS(...) < and <=. Names are matched as
 `model.names` says; holes keep their case.
@@ -15,27 +15,26 @@ with <, <=, >, >=, =, BETWEEN and, for differences, ABS(...) < and <=. Names are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
 from standfast.errors import UnsupportedQuery
+from standfast.model.joins import JOIN_HINT, read_join
 from standfast.model.literals import bare, piece, refuse
 from standfast.model.names import did_you_mean, find_names, shown
 from standfast.model.predicates import (
-    Column,
     Comparison,
-    Difference,
-    Gathered,
+    Condition,
     Holes,
     Scope,
     Source,
     conjuncts,
+    local_ranges,
     only,
 )
-from standfast.model.query import BandJoin, Bound, Filter, HoleKind, Output, Question, Side
+from standfast.model.query import Filter, Output, Question, SelectJoin
 from standfast.model.stream import Input
 
 MAX_LENGTH = 10_000
@@ -48,7 +47,7 @@ _CLAUSES = {
     "with": "WITH", "group": "GROUP BY", "order": "ORDER BY", "sort": "SORT BY",
     "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "windows": "WINDOW",
     "laterals": "LATERAL", "hint": "a hint", "operation_modifiers": "a modifier of SELECT",
-    "method": "this kind of join", "using": "USING, an equality join,", "db": "a schema name",
+    "method": "this kind of join", "db": "a schema name",
     "catalog": "a catalogue name", "sample": "TABLESAMPLE", "pivots": "PIVOT",
     "except": "* EXCEPT", "replace": "* REPLACE", "rename": "* RENAME",
     "locks": "FOR UPDATE", "connect": "CONNECT BY", "match": "MATCH_RECOGNIZE",
@@ -63,17 +62,19 @@ def parse(sql: str, inputs: Mapping[str, Input]) -> Question:
     select = _select(sql)
     scope = Scope(_sources(select, inputs))
     conditions = [
-        comparison
-        for clause in _clauses(select)
+        condition
+        for clause in _clauses(select, scope)
         for node in conjuncts(clause)
-        for comparison in scope.comparisons(node)
+        for condition in scope.conditions(node)
     ]
     holes = Holes()
+    outputs = _outputs(select, scope)
     question: Question
     if len(scope.sources) == 1:
-        question = _filter(select, scope, conditions, holes)
+        question = _filter(scope, conditions, holes, outputs)
     else:
-        question = _band_join(select, scope, conditions, holes)
+        question = read_join(select, scope, conditions, holes, outputs)
+    _check_attributes(question, select)
     if not len(holes):
         raise refuse("a template without a hole", select, hint="replace a literal by :name")
     return question
@@ -184,8 +185,7 @@ def _check_join(join: exp.Join) -> None:
         raise refuse(why, join, hint="only inner joins: JOIN ... ON ...")
     if join.kind not in ("", "INNER", "CROSS"):
         raise refuse(f"{join.kind} JOIN is not supported", join, hint="write JOIN ... ON ...")
-    hint = "write JOIN b ON b.pos - a.pos BETWEEN :lo AND :hi"
-    only(join, ("this", "on", "kind"), _CLAUSES, hint=hint)
+    only(join, ("this", "on", "kind", "using"), _CLAUSES, hint=JOIN_HINT)
 
 
 def _source(table: exp.Expression, inputs: Mapping[str, Input]) -> Source:
@@ -204,78 +204,43 @@ def _source(table: exp.Expression, inputs: Mapping[str, Input]) -> Source:
     return Source(inputs[found[0]], alias.name)
 
 
-def _clauses(select: exp.Select) -> list[exp.Expression]:
-    """The conditions of ON and WHERE."""
-    clauses = [join.args["on"] for join in select.args.get("joins") or [] if join.args.get("on")]
+def _clauses(select: exp.Select, scope: Scope) -> list[exp.Expression]:
+    """The conditions of ON, USING and WHERE."""
+    clauses = []
+    for join in select.args.get("joins") or []:
+        if join.args.get("on"):
+            clauses.append(join.args["on"])
+        clauses += [_equality(column, scope) for column in join.args.get("using") or []]
     where = select.args.get("where")
     return [*clauses, where.this] if where else clauses
 
 
-def _filter(select: exp.Select, scope: Scope, conditions: list[Comparison], holes: Holes) -> Filter:
-    gathered: dict[str, Gathered] = {}
-    for subject, operator, value, node in conditions:
-        assert isinstance(subject, Column), "one input has no difference"
-        if subject.kind == "string" and operator != "=":
-            hint = f"write {subject.name} = :hole"
-            raise refuse("strings are compared with = only", node, hint=hint)
-        entry = gathered.setdefault(subject.name, Gathered(subject.name, subject.kind))
-        entry.add(operator, holes.value(value, subject.kind, subject.name), negate=False)
-    ranges = [entry.range() for entry in gathered.values()]
-    with_holes = tuple(r for r in ranges if r.holes)
-    if len(with_holes) > MAX_ATTRIBUTES:
-        why = f"{len(with_holes)} columns with holes; at most {MAX_ATTRIBUTES} are allowed"
+def _equality(column: exp.Expression, scope: Scope) -> exp.Expression:
+    """USING (column) as the equality that it stands for."""
+    left, right = (
+        exp.Column(this=column.copy(), table=exp.to_identifier(source.alias, quoted=True))
+        for source in scope.sources
+    )
+    return exp.EQ(this=left, expression=right)
+
+
+def _filter(
+    scope: Scope, conditions: list[Condition], holes: Holes, select: tuple[Output, ...]
+) -> Filter:
+    compared = [condition for condition in conditions if isinstance(condition, Comparison)]
+    ranges, fixed = local_ranges(scope, compared, holes)
+    return Filter(scope.sources[0].input.name, ranges, fixed, select)
+
+
+def _check_attributes(question: Question, select: exp.Select) -> None:
+    if isinstance(question, Filter):
+        count = len(question.ranges)
+    else:
+        count = sum(len(side.ranges) for side in question.sides)
+        count += not isinstance(question, SelectJoin)
+    if count > MAX_ATTRIBUTES:
+        why = f"{count} columns with holes; at most {MAX_ATTRIBUTES} are allowed"
         raise refuse(why, select, hint="use fewer columns or literals")
-    fixed = tuple(r for r in ranges if not r.holes)
-    return Filter(scope.sources[0].input.name, with_holes, fixed, _outputs(select, scope))
-
-
-def _band_join(
-    select: exp.Select, scope: Scope, conditions: list[Comparison], holes: Holes
-) -> BandJoin:
-    differences: list[tuple[Difference, Comparison]] = []
-    for condition in conditions:
-        if isinstance(condition.subject, Column):
-            raise refuse(
-                "a band join with a further condition is not supported yet", condition.node,
-                hint="filter the input before pushing, or leave the condition out",
-            )  # fmt: skip
-        differences.append((condition.subject, condition))
-    if not differences:
-        raise refuse(
-            "a join without a condition", select,
-            hint="write ON b.pos - a.pos BETWEEN :lo AND :hi",
-        )  # fmt: skip
-    first = differences[0][0]
-    kind: HoleKind = "duration" if first.minuend.kind == "timestamp" else first.minuend.kind
-    band = Gathered(first.text, first.minuend.kind)
-    for difference, (_, operator, node, whole) in differences:
-        same = difference[:2] == first[:2]
-        if not same and difference[:2] != (first.subtrahend, first.minuend):
-            hint = f"keep to {first.text}"
-            raise refuse("a second difference is not supported yet", whole, hint=hint)
-        value = holes.value(node, kind, difference.text)
-        if difference.absolute:
-            if operator not in ("<", "<="):
-                hint = "write ABS(...) < :width or ABS(...) <= :width"
-                raise refuse("not one range", whole, hint=hint)
-            band.add(operator, value, negate=False)
-            band.add(operator, value, negate=True)
-        else:
-            band.add(operator, value, negate=not same)
-    gathered = band.range()
-    for bound in gathered.lows + gathered.highs:
-        _check_band_literal(bound, first.minuend.kind)
-    subtrahend: Literal[0, 1] = 1 if first.subtrahend.side == 1 else 0
-    columns = {first.minuend.side: first.minuend.name, first.subtrahend.side: first.subtrahend.name}
-    sides = [Side(s.input.name, s.alias, columns[i]) for i, s in enumerate(scope.sources)]
-    return BandJoin((sides[0], sides[1]), subtrahend, gathered, _outputs(select, scope))
-
-
-def _check_band_literal(bound: Bound, kind: str) -> None:
-    """Differences of int64 saturate beyond 2^63 - 2 (see `model.numbers`)."""
-    value = bound.value
-    if kind != "float64" and isinstance(value, int | float) and 2**63 - 2 < abs(value) < 2**64:
-        raise refuse("a band bound beyond 2^63 - 2", str(value), hint="leave the bound out")
 
 
 def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
