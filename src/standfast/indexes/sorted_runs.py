@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from standfast._numba import inlined, kernel
 from standfast.arrays import Int32s, Int64s
+from standfast.indexes.changed_codes import ChangedCodes
 from standfast.indexes.keys import FAR, LEAST, difference, saturated_sum
 
 Bools = npt.NDArray[np.bool_]
@@ -59,6 +60,7 @@ class SortedRuns:
         self.ratio = ratio
         self.coded = coded
         self.n_extras = n_extras
+        self.changes = ChangedCodes()
         self._runs: list[Run] = []
         self._dead: list[int] = []
         self._published = False
@@ -84,8 +86,8 @@ class SortedRuns:
             return
         assert codes.size == (keys.size if self.coded else 0), "codes do not fit"
         assert extras.shape[0] == self.n_extras, "extras do not fit"
-        ascending = bool(np.all(ids[:-1] < ids[1:]))
-        if ascending and not self.coded:
+        self.changes.note(codes)
+        if not self.coded and bool(np.all(ids[:-1] < ids[1:])):
             order = np.argsort(keys, kind="stable")
         else:
             order = np.lexsort((ids, keys, codes) if self.coded else (ids, keys))
@@ -113,6 +115,7 @@ class SortedRuns:
                 self._bury(i, places[:n])
                 found += n
         assert found == ids.size, f"{ids.size - found} of {ids.size} entries to delete are unknown"
+        self.changes.note(codes)
         self._purge()
 
     def consolidate(self) -> None:
@@ -133,7 +136,7 @@ class SortedRuns:
         return np.sort(np.concatenate(living)) if living else np.empty(0, np.int64)
 
     def memory_bytes(self) -> int:
-        return sum(array.nbytes for run in self._runs for array in run)
+        return self.changes.memory_bytes() + sum(a.nbytes for run in self._runs for a in run)
 
     def check(self) -> None:
         for i, (run, dead) in enumerate(zip(self._runs, self._dead, strict=True)):
@@ -141,19 +144,16 @@ class SortedRuns:
             assert keys.size, f"run {i} is empty"
             assert run.codes.size == (keys.size if self.coded else 0), f"run {i}: codes lost"
             assert run.extras.shape[0] == self.n_extras, f"run {i}: extras lost"
-            steps = np.diff(run.codes) if self.coded else np.zeros(keys.size - 1, np.int64)
             assert np.all(run.codes[:-1] <= run.codes[1:]), f"run {i}: codes do not ascend"
-            same = steps == 0
+            same = np.diff(run.codes if self.coded else np.zeros_like(keys)) == 0
             assert np.all((keys[:-1] <= keys[1:])[same]), f"run {i}: keys do not ascend"
             tied = same & (keys[:-1] == keys[1:])
             assert np.all(ids[:-1][tied] < ids[1:][tied]), f"run {i}: ids of equal keys disordered"
             assert dead == np.count_nonzero(~run.alive), f"run {i}: tombstones miscounted"
             assert 2 * dead <= keys.size, f"run {i}: more tombstones than living entries"
             assert _links_are_right(run), f"run {i}: a link leads past a living entry"
-            if i:
-                assert self._runs[i - 1].keys.size >= keys.size, (
-                    f"run {i} is larger than run {i - 1}"
-                )
+            before = self._runs[max(i - 1, 0)].keys.size
+            assert before >= keys.size, f"run {i} is larger than run {i - 1}"
 
     def _bury(self, i: int, places: Int64s) -> None:
         run = self._runs[i]
