@@ -20,6 +20,8 @@ from standfast.model.template import Template
 
 OPERATORS = ["<", "<=", ">", ">=", "="]
 BAND = "SELECT u.pos FROM unit u JOIN target t ON "
+WINDOW = "SELECT u.pos FROM unit u JOIN target t ON u.name = t.name AND "
+INF_KEY = int(float_keys(np.array([np.inf]))[0])
 
 
 def ranges(sql: str, params: object, intern=None) -> tuple[np.ndarray, np.ndarray]:
@@ -79,6 +81,27 @@ def test_an_absolute_difference_of_floats_is_exact(operator):
         check(keys, lows, highs, expected)
 
 
+@pytest.mark.parametrize("operator", ["<", "<="])
+@pytest.mark.parametrize("column", ["pos", "grid"])
+def test_every_window_on_special_numbers_is_exact(column, operator):
+    """A window is about an absolute difference: no key below 0 is ever in its range."""
+    if column == "pos":
+        values = special.FLOATS
+        keys = float_keys(np.array(values)).tolist()
+    else:
+        values = sorted({a - b for a in special.INTEGERS for b in special.INTEGERS})[::29]
+        keys = [max(min(d, FAR), -FAR) for d in values]
+    for bounds in parameter_columns():
+        if column == "grid":
+            size = np.abs(bounds.astype(np.float64))
+            bounds = bounds[(size < 2.0**63 - 2048) | (size >= 2.0**64)]
+        sql = f"{WINDOW} ABS(u.{column} - t.{column}) {operator} :w"
+        lows, highs = ranges(sql, {"w": bounds})
+        expected = [[v >= 0 and satisfies(v, operator, b) for v in values] for b in bounds.tolist()]
+        check(keys, lows, highs, expected)
+        assert (lows[0][lows[0] <= highs[0]] == 0).all()
+
+
 numbers = st.one_of(
     st.sampled_from(special.INTEGERS), st.sampled_from(special.FLOATS),
     st.integers(-20, 20), st.floats(allow_nan=False),
@@ -99,6 +122,62 @@ def test_all_conditions_on_a_column_hold_together(conditions, column):
     check(keys, lows, highs, [[all(satisfies(v, *c) for c in conditions) for v in values]])
 
 
+bands = st.lists(st.tuples(st.sampled_from(OPERATORS), st.integers(-20, 20)), max_size=3)
+windows = st.tuples(st.sampled_from(["<", "<="]), st.integers(-3, 20))
+
+
+def written(subject: str, conditions: list[tuple[str, float]], prefix: str) -> list[str]:
+    return [f"{subject} {op} :{prefix}{i}" for i, (op, _) in enumerate(conditions)]
+
+
+def filled(conditions: list[tuple[str, float]], prefix: str) -> dict[str, list[float]]:
+    return {f"{prefix}{i}": [bound] for i, (_, bound) in enumerate(conditions)}
+
+
+@settings(max_examples=80, derandomize=True, deadline=None)
+@given(
+    st.lists(windows, min_size=1, max_size=3),
+    st.lists(conditions, min_size=1, max_size=3),
+    st.lists(conditions, min_size=1, max_size=3),
+)
+@example([("<", 0)], [("<", LEAST)], [(">", FAR)])
+def test_a_window_and_the_ranges_of_both_sides_are_rows_of_their_own(window, left, right):
+    """The local ranges reach over the whole line, also where differences are saturated."""
+    where = [
+        *written("ABS(u.seen - t.seen)", window, "w"),
+        *written("u.grid", left, "a"),
+        *written("t.pos", right, "b"),
+    ]
+    params = {**filled(window, "w"), **filled(left, "a"), **filled(right, "b")}
+    lows, highs = ranges(WINDOW + " AND ".join(where), params)
+    integers, floats = special.INTEGERS, special.FLOATS
+    keys = [list(range(-22, 23)), integers, float_keys(np.array(floats)).tolist()]
+    expected = [
+        [k >= 0 and all(satisfies(k, *c) for c in window) for k in keys[0]],
+        [all(satisfies(v, *c) for c in left) for v in integers],
+        [all(satisfies(v, *c) for c in right) for v in floats],
+    ]
+    for row in range(3):
+        check(keys[row], lows[row : row + 1], highs[row : row + 1], [expected[row]])
+
+
+@settings(max_examples=80, derandomize=True, deadline=None)
+@given(bands, st.lists(conditions, min_size=1, max_size=3))
+def test_a_band_and_the_ranges_of_a_side_are_rows_of_their_own(band, local):
+    where = [
+        "t.grid - u.grid < 15",
+        *written("t.grid - u.grid", band, "d"),
+        *written("t.grid", local, "a"),
+    ]
+    lows, highs = ranges(BAND + " AND ".join(where), {**filled(band, "d"), **filled(local, "a")})
+    keys = list(range(-22, 23))
+    inside = [all(satisfies(k, *c) for c in [("<", 15), *band]) for k in keys]
+    check(keys, lows[:1], highs[:1], [inside])
+    integers = special.INTEGERS
+    inside = [all(satisfies(v, *c) for c in local) for v in integers]
+    check(integers, lows[1:], highs[1:], [inside])
+
+
 def test_literals_are_the_same_for_every_query():
     sql = "SELECT * FROM trades WHERE shares BETWEEN 3 AND :hi"
     lows, highs = ranges(sql, {"hi": [2, 3, 10]})
@@ -108,7 +187,7 @@ def test_literals_are_the_same_for_every_query():
 def test_every_attribute_has_its_row():
     sql = "SELECT * FROM trades WHERE shares > :a AND ts < :b AND price <= :c"
     lows, highs = ranges(sql, {"a": [1, 5], "b": [10, LEAST], "c": [0.0, -0.0]})
-    assert lows.tolist() == [[2, 6], [LEAST, 1], [float_keys(np.array([-np.inf]))[0]] * 2]
+    assert lows.tolist() == [[2, 6], [LEAST, 1], [-INF_KEY] * 2]
     assert highs.tolist() == [[FAR, FAR], [9, 0], [0, 0]]
 
 
@@ -122,6 +201,54 @@ def test_an_unlimited_band_reaches_from_end_to_end():
     lows, highs = ranges(f"{BAND} t.grid - u.grid < :x", {"x": [math.inf, -math.inf, 2.0**64]})
     assert lows.tolist() == [[-FAR, 1, -FAR]]
     assert highs.tolist() == [[FAR, 0, FAR]]
+
+
+def test_durations_bound_a_window_of_timestamps():
+    sql = f"{WINDOW} ABS(u.seen - t.seen) < :w AND ABS(t.seen - u.seen) <= INTERVAL '2' SECOND"
+    lows, highs = ranges(sql, {"w": np.array([1, 5, 0, -1], "m8[s]")})
+    assert lows.tolist() == [[0, 0, 1, 1]]
+    assert highs.tolist() == [[999_999, 2_000_000, 0, 0]]
+
+
+def test_an_unlimited_window_reaches_to_the_end():
+    for column, end in (("grid", FAR), ("pos", INF_KEY)):
+        sql = f"{WINDOW} ABS(u.{column} - t.{column}) <= :w"
+        lows, highs = ranges(sql, {"w": [math.inf, -math.inf, 0.0, -0.0]})
+        assert lows.tolist() == [[0, 1, 0, 0]]
+        assert highs.tolist() == [[end, 0, 0, 0]]
+
+
+def test_a_literal_window_is_the_same_for_every_query():
+    sql = f"{WINDOW} ABS(u.grid - t.grid) < 5 AND t.grid > :n"
+    lows, highs = ranges(sql, {"n": [3, FAR, LEAST]})
+    assert (lows.tolist(), highs.tolist()) == ([[0, 0, 0], [4, 1, LEAST + 1]],
+                                               [[4, 4, 4], [FAR, 0, FAR]])  # fmt: skip
+
+
+def test_a_literal_band_is_the_same_for_every_query():
+    lows, highs = ranges(f"{BAND} ABS(t.grid - u.grid) <= 5 AND u.grid = :g", {"g": [LEAST, 7]})
+    assert lows.tolist() == [[-5, -5], [LEAST, 7]]
+    assert highs.tolist() == [[5, 5], [LEAST, 7]]
+
+
+def test_the_ranges_of_the_first_side_come_before_those_of_the_second():
+    sql = f"{WINDOW} t.grid > :b AND u.grid > :a"
+    lows, highs = ranges(sql, {"a": [1], "b": [2]})
+    assert (lows.tolist(), highs.tolist()) == ([[2], [3]], [[FAR], [FAR]])
+
+
+def test_text_of_both_sides_becomes_codes_of_their_columns():
+    asked: list[tuple[str, list[str]]] = []
+
+    def intern(column: str, strings: np.ndarray) -> np.ndarray:
+        asked.append((column, strings.tolist()))
+        return np.arange(strings.size, dtype=np.int64) + 10 * len(asked)
+
+    sql = f"{BAND} u.pos - t.pos < :hi WHERE u.model = :model AND t.type = :type"
+    params = {"hi": [0.0, 0.0], "model": ["BB", "CC"], "type": ["surface", "air"]}
+    lows, highs = ranges(sql, params, intern)
+    assert asked == [("model", ["BB", "CC"]), ("type", ["surface", "air"])]
+    assert lows.tolist()[1:] == highs.tolist()[1:] == [[10, 11], [20, 21]]
 
 
 def test_text_becomes_codes_and_two_texts_an_empty_range():
@@ -170,6 +297,14 @@ def test_fixed_conditions_choose_rows_exactly(operator, literal):
     bound = int(literal) if literal.lstrip("-").isdecimal() else float(literal)
     expected = [v is not None and v == v and satisfies(v, operator, bound) for v in values]
     assert mask.tolist() == expected
+
+
+def test_fixed_conditions_of_each_side_choose_its_rows():
+    sql = f"{BAND} u.pos - t.pos < :hi WHERE u.model = 'BB' AND t.type = 'surface' AND t.grid < 3"
+    unit, target = Template.parse("t", sql, inputs()).question.sides
+    assert row_mask(unit.fixed, pa.table({"model": ["BB", "b", None]})).tolist() == [1, 0, 0]
+    rows = pa.table({"type": ["surface", "surface", "air"], "grid": [2, 3, 2]})
+    assert row_mask(target.fixed, rows).tolist() == [1, 0, 0]
 
 
 def test_fixed_conditions_on_text_and_time_choose_rows():

@@ -26,6 +26,16 @@ SPANS = Template.parse(
 BAND = Template.parse(
     "band", "SELECT u.pos FROM unit u JOIN target t ON t.grid - u.grid > :d", inputs()
 )
+ON_NAME = "SELECT u.pos FROM unit u JOIN target t ON u.name = t.name"
+WINDOW = Template.parse("window", f"{ON_NAME} AND ABS(t.seen - u.seen) < :w", inputs())
+STEPS = Template.parse("steps", f"{ON_NAME} AND ABS(t.grid - u.grid) <= :w", inputs())
+JOIN = Template.parse("join", f"{ON_NAME} WHERE t.grid > :n", inputs())
+LOCAL = Template.parse(
+    "local",
+    "SELECT u.pos FROM unit u JOIN target t ON t.grid - u.grid > :d WHERE u.grid < :n"
+    " AND u.model = :m AND t.seen < :s",
+    inputs(),
+)
 COLUMNS = {"lo": [1.5, -math.inf], "hi": [2.5, math.inf]}
 
 
@@ -95,6 +105,12 @@ def test_no_rows_are_no_queries():
         (SPANS, [pd.Timedelta(5_000)], np.int64, [5]),
         (SPANS, [10], np.int64, [10]),
         (SPANS, [0.5, math.inf], np.float64, [0.5, math.inf]),
+        (WINDOW, [timedelta(seconds=1)], np.int64, [1_000_000]),
+        (WINDOW, np.array([1], "m8[m]"), np.int64, [60_000_000]),
+        (WINDOW, [-5, 0], np.int64, [-5, 0]),
+        (WINDOW, [0.5, math.inf], np.float64, [0.5, math.inf]),
+        (STEPS, [2**63 - 2], np.int64, [2**63 - 2]),
+        (JOIN, [2**63 - 1, -(2**63)], np.int64, [2**63 - 1, -(2**63)]),
         (BAND, [2**63 - 2, 2 - 2**63], np.int64, [2**63 - 2, 2 - 2**63]),
         (BAND, [2.0**64, -math.inf], np.float64, [2.0**64, -math.inf]),
         (WORDS, ["a", "b"], object, ["a", "b"]),
@@ -199,6 +215,13 @@ def test_wrong_parameters_are_refused_with_their_message(params, message, hint):
          "a bound on a difference of int64 is smaller, or an infinite float for no limit"),
         (BAND, [2.0**63], "parameter 'd' is beyond 2^63 - 2 in row 0: 9.223372036854776e+18",
          "a bound on a difference of int64 is smaller, or an infinite float for no limit"),
+        (WINDOW, np.array([1], "M8[s]"), "parameter 'w' takes durations or numbers (microseconds),"
+         " got timestamp[s]", "the hole :w meets a column or difference of kind duration"),
+        (WINDOW, [5, 2**63 - 1],
+         "parameter 'w' is beyond 2^63 - 2 in row 1: 9223372036854775807",
+         "a bound on a difference of int64 is smaller, or an infinite float for no limit"),
+        (STEPS, [2.0**63], "parameter 'w' is beyond 2^63 - 2 in row 0: 9.223372036854776e+18",
+         "a bound on a difference of int64 is smaller, or an infinite float for no limit"),
         (WORDS, [5], "parameter 's' takes text, got int64",
          "the hole :s meets a column or difference of kind string"),
         (WORDS, ["a", 5], "parameter 's' takes text, got 5 in row 1",
@@ -214,6 +237,16 @@ def test_wrong_parameters_are_refused_with_their_message(params, message, hint):
 def test_a_wrong_value_is_refused_with_its_message(template, values, message, hint):
     params = {template.holes[0].name: values}
     refused(template, params, f"template {template.name!r}: {message}", hint)
+
+
+def test_only_bounds_on_a_difference_are_limited_to_the_differences():
+    ends = [2**63 - 1, -(2**63)]
+    params = {"d": [0, 0], "n": ends, "m": ["a", "b"], "s": ends}
+    columns = read_parameters(LOCAL, params).columns
+    assert (columns["n"].tolist(), columns["s"].tolist()) == (ends, ends)
+    message = "template 'local': parameter 'd' is beyond 2^63 - 2 in row 0: 9223372036854775807"
+    hint = "a bound on a difference of int64 is smaller, or an infinite float for no limit"
+    refused(LOCAL, {**params, "d": ends}, message, hint)
 
 
 def refused(template: Template, params: object, message: str, hint: str) -> None:

@@ -13,7 +13,7 @@ from standfast.errors import UnsupportedQuery
 from standfast.model.sql import parse
 
 KEYWORDS = """
-    SELECT * FROM WHERE AND OR NOT BETWEEN JOIN ON AS ABS IN IS NULL LIKE CASE WHEN THEN END
+    SELECT * FROM WHERE AND OR NOT BETWEEN JOIN ON AS ABS IN IS NULL LIKE CASE WHEN THEN END USING
     DISTINCT GROUP BY ORDER LIMIT UNION OVER PARTITION LEFT CROSS LATERAL VALUES WITH INTERVAL
     TIMESTAMP DATE CAST EXISTS ALL ANY UNNEST PIVOT TABLE trades unit target u t price pos grid
     seen ts symbol shares :lo :hi :w :id ? @x $y ( ) [ ] { } , . ; : :: - + / % < <= > >= = <>

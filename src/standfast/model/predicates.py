@@ -30,7 +30,10 @@ _OPERATORS: dict[type[exp.Expression], Operator] = {
 }  # fmt: skip
 _MIRRORED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
-_DIFFERENCE = "write the condition as a difference, such as ON b.pos - a.pos BETWEEN :lo AND :hi"
+_DIFFERENCE = (
+    "write the condition as a difference, such as b.pos - a.pos BETWEEN :lo AND :hi"
+    " or ABS(b.ts - a.ts) < :w"
+)
 _ONE_SIDE = "compare a column with a hole or a literal, such as price < :limit"
 _REFUSED: tuple[tuple[type[object], str, str], ...] = (
     (exp.Or, "OR is not supported", "register one template for each alternative"),
@@ -45,6 +48,7 @@ _REFUSED: tuple[tuple[type[object], str, str], ...] = (
     (exp.Subquery, "a subquery is not supported", _ONE_SIDE),
     (exp.Query, "a subquery is not supported", _ONE_SIDE),
     (exp.Exists, "a subquery is not supported", _ONE_SIDE),
+    (exp.Tuple, "a comparison of tuples is not supported", "compare one column with one column"),
     (exp.Case, "CASE is not supported", _ONE_SIDE),
     (exp.Cast, "a cast is not supported", "declare the column with the kind you need"),
     (exp.Predicate, "this comparison is not supported", "use <, <=, >, >=, = or BETWEEN"),
@@ -207,7 +211,9 @@ class Scope:
             return Comparison(subject, operator, right, node)
         other = self._subject(right)
         if not isinstance(subject, Column) or not isinstance(other, Column):
-            raise refuse("a difference compared with a column", node, hint=_DIFFERENCE)
+            raise refuse(
+                "a difference is compared with a hole or a literal", node, hint=_DIFFERENCE
+            )
         if subject.side == other.side:
             raise refuse("a comparison of two columns of one input", node, hint=_ONE_SIDE)
         if operator != "=":

@@ -76,7 +76,8 @@ def parse(sql: str, inputs: Mapping[str, Input]) -> Question:
         question = read_join(select, scope, conditions, holes, outputs)
     _check_attributes(question, select)
     if not len(holes):
-        raise refuse("a template without a hole", select, hint="replace a literal by :name")
+        hint = "replace a literal by :name, or add a condition such as price < :limit"
+        raise refuse("a template without a hole", select, hint=hint)
     return question
 
 
@@ -218,7 +219,7 @@ def _clauses(select: exp.Select, scope: Scope) -> list[exp.Expression]:
 def _equality(column: exp.Expression, scope: Scope) -> exp.Expression:
     """USING (column) as the equality that it stands for."""
     left, right = (
-        exp.Column(this=column.copy(), table=exp.to_identifier(source.alias, quoted=True))
+        exp.Column(this=column.copy(), table=exp.to_identifier(source.alias))
         for source in scope.sources
     )
     return exp.EQ(this=left, expression=right)
@@ -239,8 +240,8 @@ def _check_attributes(question: Question, select: exp.Select) -> None:
         count = sum(len(side.ranges) for side in question.sides)
         count += not isinstance(question, SelectJoin)
     if count > MAX_ATTRIBUTES:
-        why = f"{count} columns with holes; at most {MAX_ATTRIBUTES} are allowed"
-        raise refuse(why, select, hint="use fewer columns or literals")
+        why = f"{count} ranges in a query; at most {MAX_ATTRIBUTES} are allowed"
+        raise refuse(why, select, hint="use fewer columns, or literals instead of holes")
 
 
 def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
