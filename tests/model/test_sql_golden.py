@@ -7,7 +7,7 @@ import pytest
 from model.golden import QUESTIONS, cases, inputs, outcome
 from standfast.errors import UnsupportedQuery
 from standfast.model.predicates import MAX_CONDITIONS, MAX_HOLES
-from standfast.model.query import Filter, Hole
+from standfast.model.query import BandJoin, Filter, Hole, SelectJoin, WindowJoin
 from standfast.model.sql import MAX_DEPTH, MAX_LENGTH, parse
 from standfast.model.template import Template
 
@@ -42,6 +42,39 @@ def test_a_template_keeps_its_name_its_text_and_its_holes_in_order():
     assert isinstance(template.question, Filter)
     holes = (Hole("n", "int64"), Hole("lo", "float64"), Hole("hi", "float64"))
     assert template.holes == holes
+
+
+@pytest.mark.parametrize(
+    ("between", "shape"),
+    [
+        ("t.pos - u.pos < :d", BandJoin),
+        ("u.grid = t.grid", SelectJoin),
+        ("u.grid = t.grid AND ABS(u.seen - t.seen) < :d", WindowJoin),
+    ],
+)
+def test_where_a_condition_of_a_join_stands_is_invisible(between, shape):
+    local = "u.pos > :a AND t.pos < 5 AND t.type = :b"
+    written = [
+        f"unit u JOIN target t ON {between} WHERE {local}",
+        f"unit u JOIN target t ON {local} WHERE {between}",
+        f"unit u JOIN target t ON {between} AND {local}",
+        f"unit u INNER JOIN target t ON ({local}) AND ({between})",
+        f"unit u, target t WHERE {local} AND {between}",
+        f"unit u CROSS JOIN target t WHERE {between} AND ({local})",
+    ]
+    first, *rest = [parse(f"SELECT u.pos FROM {sources}", inputs()) for sources in written]
+    assert isinstance(first, shape)
+    assert all(question == first for question in rest)
+
+
+def test_a_side_orders_its_rows_by_its_first_range_that_is_not_of_text():
+    sql = """SELECT u.pos FROM unit u JOIN target t ON u.grid = t.grid
+             WHERE u.model = :m AND u.seen > :s AND u.pos < :p AND t.type = :t"""
+    unit, target = parse(sql, inputs()).sides
+    assert unit.selected.column == "seen"
+    assert [r.column for r in unit.further] == ["model", "pos"]
+    assert target.selected is None
+    assert [r.column for r in target.further] == ["type"]
 
 
 def test_a_refusal_names_the_template():
