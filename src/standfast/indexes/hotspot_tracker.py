@@ -169,6 +169,10 @@ class HotspotTracker:
             self._windows = HotWindows.of(lows, highs, numbers)
         return groups
 
+    def group_sizes(self) -> tuple[Int64s, Int64s]:
+        """The sizes of the hot groups, and those of the scattered ones."""
+        return self._sizes[self._windows.groups], self._scattered.group_sizes()[1]
+
     def scattered_slots(self) -> Int64s:
         """The slots of the scattered set, ascending."""
         groups, _ = self._scattered.group_sizes()

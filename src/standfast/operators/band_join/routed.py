@@ -1,0 +1,116 @@
+"""Band joins by the way that is cheapest now: all events of a batch go the same way.
+
+What a band join costs depends on the queries and the stored rows, not on the event, so the choice
+is made once for a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from standfast.arrays import Hits, Int64s
+from standfast.indexes.sorted_runs import SortedRuns
+from standfast.model.query import BandJoin
+from standfast.operators.band_join.groups import ByGroups
+from standfast.operators.band_join.hotspot import Hotspot
+from standfast.operators.band_join.merge import Merge
+from standfast.operators.band_join.per_query import PerQuery
+from standfast.operators.band_join.per_tuple import PerTuple
+from standfast.operators.base import BandStrategy, Spec
+from standfast.operators.costs import Constants, Floats, Model, current
+from standfast.operators.group_stats import GroupStats
+from standfast.operators.router import Routing
+
+
+class Routed(BandStrategy):
+    """Estimate what each of the other ways costs, and go the cheapest for each batch."""
+
+    spec = Spec(
+        question=BandJoin,
+        paper="[hotspot] 4.2",
+        time="about that of the best other way",
+        space="O(n) for each way in use",
+    )
+
+    def __init__(self, *, is_float: bool, constants: Constants | None = None) -> None:
+        super().__init__(is_float=is_float)
+        known, self._warning = (constants, "") if constants else current()
+        make: dict[str, Callable[[], BandStrategy]] = {
+            "per_query": partial(PerQuery, is_float=is_float),
+            "per_tuple": partial(PerTuple, is_float=is_float),
+            "merge": partial(Merge, is_float=is_float),
+            "groups": partial(ByGroups, is_float=is_float),
+            "hotspot": self._hotspot,
+        }
+        self.groups = GroupStats()
+        self.routing: Routing[BandStrategy] = Routing(Model("band_join", known), make, 1, "groups")
+
+    def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
+        self.routing.add(slots, lows, highs)
+        self.groups.forget()
+
+    def remove(self, slots: Int64s) -> None:
+        self.routing.remove(slots)
+        self.groups.forget()
+
+    def process(self, values: Int64s, stored: SortedRuns, *, minuend: bool) -> Hits:
+        def estimate() -> Floats:
+            us = self.routing.model.weights(self._stats(len(stored)))
+            return np.repeat(us, values.size, axis=1)
+
+        def process(way: BandStrategy, places: Int64s) -> Hits:
+            return way.process(values[places], stored, minuend=minuend)
+
+        return self.routing.answer(values.size, estimate, process)
+
+    def check(self) -> None:
+        self.routing.check()
+
+    def memory_bytes(self) -> int:
+        return self.routing.memory_bytes()
+
+    def describe(self) -> dict[str, object]:
+        warning = {"warning": self._warning} if self._warning else {}
+        return self.routing.describe() | warning
+
+    def _hotspot(self) -> Hotspot:
+        alpha = self.groups.least / max(1, len(self.routing.queries))
+        return Hotspot(is_float=self.is_float, alpha=min(1.0, alpha))
+
+    def _stats(self, n_stored: int) -> dict[str, float]:
+        """The stats of a batch that the cost terms ask for."""
+        n, log_stored = len(self.routing.queries), math.log2(2 + n_stored)
+        if not self.groups.is_known:
+            self.groups.learn(self._sizes())
+            self._decide(log_stored)
+        stats = {
+            "one": 1.0, "queries": n, "stored": n_stored, "queries_search": n * log_stored,
+            "stored_search": n_stored * math.log2(2 + n), **self.groups.stats(),
+        }  # fmt: skip
+        hotspot = self.routing.built.get("hotspot")
+        if isinstance(hotspot, Hotspot):
+            hot, _ = hotspot.tracker.group_sizes()
+            stats["hot"], stats["hot_sizes"] = hot.size, float(np.log2(1.0 + hot).sum())
+            stats["scattered"] = hotspot.tracker.n_scattered
+        stats["scattered_search"] = stats["scattered"] * log_stored
+        return stats
+
+    def _sizes(self) -> Int64s:
+        """The sizes of all groups, from a way that keeps them."""
+        groups, hotspot = (self.routing.built.get(way) for way in ("groups", "hotspot"))
+        if isinstance(groups, ByGroups):
+            return groups.partition.group_sizes()[1]
+        if isinstance(hotspot, Hotspot):
+            return np.concatenate(hotspot.tracker.group_sizes())
+        return self.groups.sizes
+
+    def _decide(self, log_stored: float) -> None:
+        """Hot or scattered: a hotspot way of another opinion is given up."""
+        us = self.routing.model.constants["hotspot"]
+        member = us["scattered"] + us["scattered_search"] * log_stored
+        if self.groups.decide(us["hot"], us["hot_sizes"], member):
+            self.routing.drop("hotspot")

@@ -1,0 +1,338 @@
+"""The router: sends each event of a batch the way that is estimated to be cheapest for it.
+
+    costs   way \\ event   0   1   2   3         a part of a batch costs a call, so a way is only
+            groups        9   9   9   9         used when its events save more than that
+            select_first  2  50   3  80
+            join_first    7   1  40  90   ->    select_first 0 2, groups 1 3
+
+Ways are *built* (they hold all queries) or not. An estimate is made for all of them; what an
+unbuilt way would have saved is put to its credit, and it is built when the credit has reached what
+building costs. What it costs to keep a built way up to date is its rent, which its savings pay; it
+is dropped when the unpaid rent has reached what building it anew would cost. So at any time the
+regret and the rent together are at most about what was spent on building, which is the ski-rental
+argument: never much more than twice the cost of having known what comes (decision 011).
+
+An estimate is only as good as its constants. Each way has a correction, measured over estimated
+time, smoothed; what the corrections have in common is the speed of the machine.
+
+Invariant  at least one way is built; every built way holds exactly the living queries.
+Cost       O(ways) an event.
+Paper      [hotspot] section 4; structures on demand and corrections are ours.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from standfast._numba import kernel
+from standfast.arrays import Hits, Int64s, with_room
+from standfast.operators.base import Strategy
+from standfast.operators.costs import Floats, Model
+from standfast.operators.split import Part, joined
+
+S = TypeVar("S", bound=Strategy)
+Bools = npt.NDArray[np.bool_]
+
+# Credit, in costs of building, that builds a way.
+PATIENCE = 1.0
+# One batch in so many deals one event in EXPLORE_EVENTS to the built ways that are not far from
+# the best, so that a way that fell out of use is measured again.
+EXPLORE_EVERY = 64
+EXPLORE_EVENTS = 32
+EXPLORE_WITHIN = 4.0
+# A measurement moves a correction by this share, by less if the part was shorter than NOISE_US.
+SMOOTHING = 0.25
+NOISE_US = 200.0
+# One measurement says at most this much: the machine may have been busy with something else.
+MOST = math.log(8.0)
+
+
+class Queries:
+    """The ranges of the living queries by slot: what a way must be given when it is built."""
+
+    def __init__(self, n_attributes: int) -> None:
+        self.lows = np.empty((n_attributes, 0), np.int64)
+        self.highs = np.empty((n_attributes, 0), np.int64)
+        self._lives = np.zeros(0, np.bool_)
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
+        n_slots, known = int(slots.max(initial=-1)) + 1, self._lives.size
+        self.lows, self.highs = with_room(self.lows, n_slots), with_room(self.highs, n_slots)
+        self._lives = with_room(self._lives, n_slots)
+        self._lives[known:] = False
+        self.lows[:, slots], self.highs[:, slots] = lows, highs
+        self._lives[slots] = True
+        self._n += slots.size
+
+    def remove(self, slots: Int64s) -> None:
+        self._lives[slots] = False
+        self._n -= slots.size
+
+    def living(self) -> Int64s:
+        return np.flatnonzero(self._lives)
+
+    def of(self, slots: Int64s) -> tuple[Int64s, Int64s]:
+        """The ranges of some slots."""
+        # `take` and not an index, because that may leave the rows scattered in memory.
+        return self.lows.take(slots, axis=1), self.highs.take(slots, axis=1)
+
+    def memory_bytes(self) -> int:
+        return self.lows.nbytes + self.highs.nbytes + self._lives.nbytes
+
+    def check(self) -> None:
+        assert self._n == np.count_nonzero(self._lives), "the living queries are miscounted"
+
+
+class Ledger:
+    """What each way has cost and saved: the books of a router."""
+
+    def __init__(self, n_ways: int) -> None:
+        self.events = np.zeros(n_ways, np.int64)
+        self.measured = np.zeros(n_ways, np.int64)  # events of the seconds below
+        self.seconds = np.zeros(n_ways)
+        self.estimated = np.zeros(n_ways)  # the same as it was expected
+        self.credit = np.zeros(n_ways)  # microseconds, as all below
+        self.rent = np.zeros(n_ways)
+        self.building = np.ones(n_ways)  # measured over estimated time of building
+        self._log = np.zeros(n_ways)
+        self._weight = np.zeros(n_ways)
+
+    def corrections(self) -> Floats:
+        """Factors on the estimates.
+
+        What all measured ways have in common is the speed of the machine, which holds for the
+        others too; that it is as it was when the constants were fitted counts as one measured way.
+        """
+        trust = self._weight / (self._weight + SMOOTHING / 4)
+        speed = float(trust @ self._log) / (1 + float(trust.sum()))
+        factors: Floats = np.exp(trust * self._log + (1 - trust) * speed)
+        return factors
+
+    def measure(self, way: int, n_events: int, seconds: float, expected_us: float) -> None:
+        """A part of a batch took so long; `expected_us` is the estimate without correction."""
+        self.measured[way] += n_events
+        self.seconds[way] += seconds
+        self.estimated[way] += 1e-6 * expected_us * self.corrections()[way]
+        if expected_us <= 0 or seconds <= 0:
+            return
+        ratio = math.log(1e6 * seconds / expected_us)
+        weight = SMOOTHING * expected_us / (expected_us + NOISE_US)
+        step = max(-MOST, min(MOST, ratio - self._log[way]))
+        # The first measurements count in full: there is nothing to smooth them with.
+        self._log[way] += step * max(weight, weight / (weight + self._weight[way]))
+        self._weight[way] = min(1.0, self._weight[way] + weight)
+
+
+class Routing(Generic[S]):
+    """Built ways, their books, and the choice: what the routed way of every question does."""
+
+    def __init__(
+        self, model: Model, make: Mapping[str, Callable[[], S]], n_attributes: int, first: str,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:  # fmt: skip
+        assert set(model.ways) <= set(make), "a way cannot be made"
+        self.model = model
+        self.queries = Queries(n_attributes)
+        self.ledger = Ledger(len(model.ways))
+        self.built: dict[str, S] = {first: make[first]()}
+        self.n_built = self.n_dropped = self.n_batches = 0
+        self.choosing = 0.0  # seconds
+        self.last = np.empty(0, np.int64)  # the way of each event of the last batch
+        self._make = make
+        self._clock = clock
+        self._changed = {first}  # ways that may have to put themselves in order first
+
+    def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
+        self.queries.add(slots, lows, highs)
+        self._forward(lambda way: way.add(slots, lows, highs))
+
+    def remove(self, slots: Int64s) -> None:
+        self.queries.remove(slots)
+        self._forward(lambda way: way.remove(slots))
+
+    def answer(
+        self, n_events: int, estimate: Callable[[], Floats], process: Callable[[S, Int64s], Hits]
+    ) -> Hits:
+        """Answer a batch in parts.
+
+        `estimate` gives the microseconds of each way and event; `process` answers the events at
+        these places, ascending, by one way.
+        """
+        begin = self._clock()
+        self.n_batches += 1
+        costs = estimate()
+        factors = self.ledger.corrections()
+        choice = self._choose(costs * factors[:, None], self.model.calls * factors)
+        self.last = choice
+        ways = np.flatnonzero(np.bincount(choice, minlength=len(self.model.ways)))
+        shares = [(w, np.flatnonzero(choice == w)) for w in ways.tolist()]
+        now = self._clock()
+        if self.n_batches > 1:  # the first may compile
+            self.choosing += now - begin
+        parts = []
+        for w, places in shares:
+            way = self.model.ways[w]
+            hits = process(self.built[way], places)
+            before, now = now, self._clock()
+            expected = float(self.model.calls[w] + costs[w, places].sum())
+            expected *= 1 - self.model.spans[w]  # which nobody may ask for
+            self.ledger.events[w] += places.size
+            # What a way did to put itself in order says nothing of what events cost.
+            if way not in self._changed:
+                self.ledger.measure(w, places.size, now - before, expected)
+            self._changed.discard(way)
+            parts.append(Part(places, hits))
+        return joined(n_events, parts)
+
+    def drop(self, name: str) -> None:
+        """Give up a built way, unless it is the only one."""
+        if name in self.built and len(self.built) > 1:
+            del self.built[name]
+            self.ledger.rent[self.model.ways.index(name)] = 0.0
+            self.n_dropped += 1
+
+    def memory_bytes(self) -> int:
+        own = self.queries.memory_bytes() + self.last.nbytes
+        return own + sum(way.memory_bytes() for way in self.built.values())
+
+    def check(self) -> None:
+        assert self.built, "no way is built"
+        self.queries.check()
+        for way in self.built.values():
+            way.check()
+
+    def describe(self) -> dict[str, object]:
+        """Shares, costs and corrections of the ways, as `explain` prints them."""
+        book, total = self.ledger, max(1, int(self.ledger.events.sum()))
+        parts = []
+        for w, way in enumerate(self.model.ways):
+            if book.events[w]:
+                each = 1e6 / max(1, book.measured[w])
+                parts.append(
+                    f"{way} {book.events[w] / total:.0%} of events at {each * book.seconds[w]:.2f} "
+                    f"us each, {each * book.estimated[w]:.2f} estimated, "
+                    f"corrected by {book.corrections()[w]:.2f}"
+                )
+        return {
+            "routes": "; ".join(parts) or "nothing routed yet",
+            "in use": ", ".join(self.built),
+            "ways built on demand": self.n_built,
+            "ways dropped": self.n_dropped,
+            "us to choose an event's way": 1e6 * self.choosing / total,
+            "constants": self.model.source,
+        }
+
+    def _choose(self, costs: Floats, calls: Floats) -> Int64s:
+        """The way of each event, after ways were built and dropped as the books say."""
+        choice = np.empty(costs.shape[1], np.int64)
+        gains = np.empty(calls.size)
+        usable = np.array([way in self.built for way in self.model.ways])
+        assign(costs, calls, usable, choice, gains)
+        book = self.ledger
+        book.credit[~usable] += np.maximum(gains[~usable], 0)
+        book.rent[usable] = np.maximum(book.rent[usable] - gains[usable], 0)
+        prices = len(self.queries) * self.model.builds * book.building
+        wanted = ~usable & (book.credit > PATIENCE * prices)
+        if wanted.any():
+            # One at a time: the best of them may leave the others nothing to save.
+            best = int(np.argmax(np.where(wanted, book.credit - prices, -np.inf)))
+            self._build(best, prices[best])
+            book.credit[~usable] = 0.0
+            return self._choose(costs, calls)
+        if self.n_batches % EXPLORE_EVERY == 0:
+            _deal(costs, usable, choice, EXPLORE_EVENTS, EXPLORE_WITHIN, self.n_batches)
+        return choice
+
+    def _build(self, w: int, price: float) -> None:
+        begin, name = self._clock(), self.model.ways[w]
+        way, slots = self._make[name](), self.queries.living()
+        if slots.size:
+            way.add(slots, *self.queries.of(slots))
+        took = 1e6 * (self._clock() - begin)
+        if price > 0 and took > NOISE_US:
+            self.ledger.building[w] *= min(8.0, max(0.125, took / price))
+        self.built[name] = way
+        self.ledger.rent[w] = 0.0
+        self.n_built += 1
+        self._changed.add(name)
+
+    def _forward(self, change: Callable[[S], None]) -> None:
+        """Apply a change to every built way; drop those whose rent is not paid."""
+        book, begin = self.ledger, self._clock()
+        for w, name in enumerate(self.model.ways):
+            if name in self.built:
+                change(self.built[name])
+                self._changed.add(name)
+                before, begin = begin, self._clock()
+                book.rent[w] += 1e6 * (begin - before)
+        prices = len(self.queries) * self.model.builds * book.building
+        for w in np.argsort(-book.rent).tolist():
+            name = self.model.ways[w]
+            is_due = book.rent[w] > NOISE_US + prices[w]
+            if is_due:
+                self.drop(name)
+
+
+@kernel
+def assign(costs: Floats, calls: Floats, usable: Bools, choice: Int64s, gains: Floats) -> None:
+    """Choose a way for each event, as few ways as pay for their calls.
+
+    `gains[w]` is what a usable way saves against the other usable ones, and what a way that is
+    not usable would save.
+    """
+    n_ways, n_events = costs.shape
+    totals = np.full(n_ways, np.inf)
+    for w in range(n_ways):
+        if usable[w]:
+            totals[w] = calls[w] + costs[w].sum()
+    first = np.argmin(totals)
+    least, used = costs[first].copy(), np.zeros(n_ways, np.bool_)
+    used[first] = True
+    choice[:] = first
+    while True:
+        best = -1
+        for w in range(n_ways):
+            gains[w] = -calls[w]
+            for e in range(n_events):
+                gains[w] += max(0.0, least[e] - costs[w, e])
+            if usable[w] and not used[w] and gains[w] > 0 and (best < 0 or gains[w] > gains[best]):
+                best = w
+        if best < 0:
+            break
+        used[best] = True
+        for e in range(n_events):
+            if costs[best, e] < least[e]:
+                least[e], choice[e] = costs[best, e], best
+    for w in range(n_ways):
+        if usable[w]:
+            gains[w] = 0.0
+    if np.count_nonzero(usable) > 1:
+        for e in range(n_events):
+            other = np.inf
+            for w in range(n_ways):
+                if usable[w] and w != choice[e]:
+                    other = min(other, costs[w, e])
+            gains[choice[e]] += other - least[e]
+
+
+@kernel
+def _deal(
+    costs: Floats, usable: Bools, choice: Int64s, every: int, within: float, turn: int
+) -> None:
+    """Give one event in `every` to a usable way in turn that is not far from the best."""
+    n_ways = costs.shape[0]
+    for e in range(turn % every, choice.size, every):
+        turn += 1
+        w = turn % n_ways
+        if usable[w] and costs[w, e] <= within * costs[choice[e], e]:
+            choice[e] = w

@@ -1,0 +1,348 @@
+"""The router answers as every way does, chooses what its estimates say, and builds what pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from standfast.arrays import Hits, Int64s, Matches, Spans
+from standfast.operators import router
+from standfast.operators.base import Strategy
+from standfast.operators.costs import Constants, Model, Term, WayCosts
+from standfast.operators.group_stats import GroupStats, least_hot
+from standfast.operators.router import Ledger, Queries, Routing, assign
+from standfast.operators.split import Part, Split, joined
+
+
+def slots_of(hits: Hits) -> list[list[int]]:
+    """The slots of each event, read by counts and fill."""
+    counts = hits.counts()
+    starts = np.cumsum(counts) - counts
+    out = np.full(int(counts.sum()), -1)
+    hits.fill(starts, np.arange(1000), out)
+    return [sorted(out[s : s + n].tolist()) for s, n in zip(starts, counts, strict=True)]
+
+
+def slots_in_spans(hits: Hits) -> list[list[int]]:
+    """The slots of each event, read from the spans."""
+    spans, found = hits.spans(), [list[int]() for _ in range(hits.n_events)]
+    for i, event in enumerate(spans.events):
+        cut = slice(spans.starts[i], spans.stops[i])
+        slots = spans.order[cut][spans.ranks[cut] >= spans.floors[i]]
+        found[event] += [int(slot) for slot in slots if slot >= 0]
+    return [sorted(slots) for slots in found]
+
+
+def matches(*slots: list[int]) -> Matches:
+    offsets = np.cumsum([0] + [len(s) for s in slots])
+    return Matches(offsets, np.array([s for part in slots for s in part], np.int32))
+
+
+def spans(order: list[int], *cuts: tuple[int, int]) -> Spans:
+    starts, stops = np.array(cuts, np.int32).reshape(-1, 2).T
+    return Spans(np.arange(len(cuts) + 1), starts, stops, np.array(order, np.int32))
+
+
+def test_parts_are_put_together_in_the_order_of_the_events() -> None:
+    split = Split(
+        4,
+        (
+            Part(np.array([0, 3]), matches([5, 6], [7])),
+            Part(np.array([1, 2]), spans([9, -1, 8, 4], (0, 3), (3, 4))),
+        ),
+    )
+    expected = [[5, 6], [8, 9], [4], [7]]
+    assert split.counts().tolist() == [2, 2, 1, 1]
+    assert slots_of(split) == expected
+    assert slots_in_spans(split) == expected
+
+
+def test_a_split_of_nothing_is_nothing() -> None:
+    split = Split(0, ())
+    assert split.counts().size == split.spans().events.size == 0
+    assert slots_of(split) == []
+
+
+def test_a_part_with_all_events_is_the_answer_itself() -> None:
+    whole = matches([1], [2])
+    assert joined(2, [Part(np.arange(2), whole)]) is whole
+    assert isinstance(joined(3, [Part(np.arange(2), whole)]), Split)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_random_split_equals_the_whole(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lists = [rng.choice(50, rng.integers(0, 6), replace=False).tolist() for _ in range(30)]
+    ways = rng.integers(0, 3, 30)
+    parts = []
+    for way in range(3):
+        places = np.flatnonzero(ways == way)
+        chosen = [lists[p] for p in places]
+        if way == 1:
+            order = [slot for slots in chosen for slot in slots]
+            ends = np.cumsum([0] + [len(c) for c in chosen])
+            cuts = list(pairwise(ends))
+            parts.append(Part(places, spans(order, *cuts)))
+        else:
+            parts.append(Part(places, matches(*chosen)))
+    split = joined(30, parts)
+    assert slots_of(split) == slots_in_spans(split) == [sorted(slots) for slots in lists]
+
+
+def best_choice(costs: np.ndarray, calls: np.ndarray) -> float:
+    """The least cost over all sets of ways: what `assign` comes close to."""
+    n, best = calls.size, np.inf
+    for chosen in range(1, 2**n):
+        ways = [w for w in range(n) if chosen >> w & 1]
+        best = min(best, costs[ways].min(axis=0).sum() + calls[ways].sum())
+    return float(best)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_choice_is_close_to_the_best_set_of_ways(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    costs, calls = rng.uniform(0, 10, (4, 30)), rng.uniform(0, 40, 4)
+    choice, gains = np.empty(30, np.int64), np.empty(4)
+    assign(costs, calls, np.ones(4, np.bool_), choice, gains)
+    cost = costs[choice, np.arange(30)].sum() + calls[np.unique(choice)].sum()
+    assert cost <= 1.15 * best_choice(costs, calls)
+
+
+def test_an_event_is_not_sent_alone_when_the_call_costs_more_than_it_saves() -> None:
+    costs = np.array([[5.0, 5.0, 5.0], [4.0, 9.0, 9.0]])
+    choice, gains = np.empty(3, np.int64), np.empty(2)
+    assign(costs, np.array([1.0, 2.0]), np.ones(2, np.bool_), choice, gains)
+    assert choice.tolist() == [0, 0, 0]
+    assign(costs, np.array([1.0, 0.5]), np.ones(2, np.bool_), choice, gains)
+    assert choice.tolist() == [1, 0, 0]
+
+
+def test_a_way_that_is_not_built_is_told_what_it_would_save() -> None:
+    costs = np.array([[5.0, 5.0, 5.0], [1.0, 9.0, 2.0]])
+    choice, gains = np.empty(3, np.int64), np.empty(2)
+    assign(costs, np.array([1.0, 2.0]), np.array([True, False]), choice, gains)
+    assert choice.tolist() == [0, 0, 0]
+    assert gains.tolist() == [0, 4 + 3 - 2]
+
+
+class Fake(Strategy):
+    """Holds slots; every event hits all of them."""
+
+    def __init__(self) -> None:
+        self.slots: set[int] = set()
+
+    def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
+        assert lows.shape == highs.shape == (1, slots.size)
+        assert (lows[0] == slots).all(), "a range of another slot"
+        self.slots |= set(slots.tolist())
+
+    def remove(self, slots: Int64s) -> None:
+        self.slots -= set(slots.tolist())
+
+    def process(self, n_events: int) -> Hits:
+        return matches(*[sorted(self.slots)] * n_events)
+
+    def check(self) -> None:
+        pass
+
+    def memory_bytes(self) -> int:
+        return 8
+
+
+class Clock:
+    """A clock that stands still unless somebody turns it."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def model_of(*names: str, build: float = 10.0) -> Model:
+    """A model whose costs nobody uses; a call costs 1 us."""
+    model = Model.__new__(Model)
+    model.ways, model.source = names, "a test"
+    model.calls = np.ones(len(names))
+    model.builds = np.full(len(names), build)
+    model.spans = np.zeros(len(names))
+    return model
+
+
+def routing_of(*names: str, build: float = 10.0) -> tuple[Routing[Fake], Clock]:
+    clock = Clock()
+    made = Routing(model_of(*names, build=build), dict.fromkeys(names, Fake), 1, names[0], clock)
+    return made, clock
+
+
+def fill(routing: Routing[Fake], n: int, first: int = 0) -> None:
+    slots = np.arange(first, first + n)
+    routing.add(slots, slots[None], slots[None])
+
+
+def run(
+    routing: Routing[Fake],
+    costs: list[list[float]],
+    took: Callable[[Fake], None] = lambda way: None,
+) -> Hits:
+    def process(way: Fake, places: Int64s) -> Hits:
+        took(way)
+        return way.process(places.size)
+
+    return routing.answer(len(costs[0]), lambda: np.array(costs), process)
+
+
+def test_a_way_is_built_when_its_credit_has_reached_the_price() -> None:
+    routing, _ = routing_of("groups", "select_first")
+    fill(routing, 3)  # so building costs 30 us
+    for batch in range(3):
+        assert list(routing.built) == ["groups"], f"too early, at batch {batch}"
+        hits = run(routing, [[10.0, 10.0], [1.0, 8.0]])  # would save 9 + 2 - 1 us
+    hits = run(routing, [[10.0, 10.0], [1.0, 12.0]])
+    assert set(routing.built) == {"groups", "select_first"}
+    assert routing.built["select_first"].slots == {0, 1, 2}
+    assert routing.last.tolist() == [1, 0]
+    assert slots_of(hits) == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_a_built_way_follows_what_comes_and_goes() -> None:
+    routing, _ = routing_of("groups", "select_first", build=0.0)
+    fill(routing, 3)
+    run(routing, [[10.0, 10.0], [1.0, 20.0]])
+    fill(routing, 2, first=7)
+    routing.remove(np.array([1]))
+    assert all(way.slots == {0, 2, 7, 8} for way in routing.built.values())
+    assert len(routing.built) == 2
+    assert len(routing.queries) == 4
+    routing.check()
+
+
+def test_a_way_whose_rent_nobody_pays_is_dropped() -> None:
+    routing, clock = routing_of("groups", "select_first", build=0.0)
+    fill(routing, 3)
+    run(routing, [[10.0], [1.0]])
+    assert len(routing.built) == 2
+
+    class Slow(Fake):
+        def remove(self, slots: Int64s) -> None:
+            clock.now += 1e-3
+            super().remove(slots)
+
+    slow = Slow()
+    slow.slots = {0, 1, 2}
+    routing.built["groups"] = slow
+    routing.remove(np.array([2]))
+    assert list(routing.built) == ["select_first"]
+    assert routing.n_dropped == 1
+    assert slots_of(run(routing, [[20.0], [10.0]])) == [[0, 1]]
+    routing.drop("select_first")
+    assert list(routing.built) == ["select_first"], "the last way stays"
+
+
+def test_wrong_constants_heal() -> None:
+    routing, clock = routing_of("groups", "select_first", build=0.0)
+    fill(routing, 3)
+    costs = [[1000.0] * 4, [500.0] * 4]  # select_first really costs ten times as much
+
+    def took(way: Fake) -> None:
+        clock.now += 1e-6 * (4000 if way is routing.built["groups"] else 20_000)
+
+    for _ in range(12):
+        run(routing, costs, took)
+    assert routing.last.tolist() == [0] * 4
+    factors = routing.ledger.corrections()
+    assert 5 < factors[1] / factors[0] < 20
+
+
+def test_a_way_that_was_not_measured_is_thought_about_as_slow_as_the_others() -> None:
+    book = Ledger(3)
+    for _ in range(50):
+        book.measure(0, 10, 3e-3, 1000.0)
+        book.measure(1, 10, 3e-3, 1000.0)
+    assert book.corrections() == pytest.approx([3, 3, 3 ** (2 / 3)], rel=0.1)
+
+
+def test_one_strange_measurement_does_little() -> None:
+    book = Ledger(1)
+    for _ in range(50):
+        book.measure(0, 10, 1e-3, 1000.0)
+    book.measure(0, 10, 10.0, 1000.0)
+    assert book.corrections()[0] < 2
+
+
+def test_ways_that_fell_out_of_use_are_measured_again() -> None:
+    routing, _ = routing_of("groups", "select_first", build=0.0)
+    fill(routing, 1)
+    run(routing, [[2.0] * 100, [1.0] * 50 + [3.0] * 50])
+    for _ in range(router.EXPLORE_EVERY):
+        run(routing, [[10.0] * 100, [30.0] * 100])
+        if routing.n_batches % router.EXPLORE_EVERY == 0:
+            break
+    assert 0 < np.count_nonzero(routing.last == 1) <= 4
+
+
+def test_queries_know_who_lives() -> None:
+    queries = Queries(2)
+    for first in range(0, 100, 10):
+        slots = np.arange(first, first + 10)
+        queries.add(slots, np.stack([slots, -slots]), np.stack([slots + 1, slots]))
+    queries.remove(np.arange(0, 100, 2))
+    queries.check()
+    assert len(queries) == 50
+    assert queries.living().tolist() == list(range(1, 100, 2))
+    lows, highs = queries.of(np.array([3, 99]))
+    assert lows.tolist() == [[3, 99], [-3, -99]]
+    assert highs.tolist() == [[4, 100], [3, 99]]
+
+
+def test_a_description_names_shares_and_costs() -> None:
+    routing, _ = routing_of("groups", "select_first")
+    assert routing.describe()["routes"] == "nothing routed yet"
+    fill(routing, 2)
+    run(routing, [[1.0], [2.0]])
+    text = str(routing.describe()["routes"])
+    assert text.startswith("groups 100% of events at ")
+    assert routing.memory_bytes() > 0
+
+
+def test_weights_are_stats_times_constants() -> None:
+    terms = {"event": 1.0, "queries": 0.5, "queries_search": 0.25}
+    ways = dict.fromkeys(["per_tuple", "merge", "groups", "hotspot"])
+    zero = {way: WayCosts(0, 0, 0, _Zeros()) for way in ways}
+    known = Constants("a test", {"band_join": zero | {"per_query": WayCosts(7, 2, 0, terms)}})
+    model = Model("band_join", known)
+    stats = dict.fromkeys(model.stats, 0.0) | {"one": 1.0, "queries": 10, "queries_search": 40}
+    weights = model.weights(stats)
+    at = model.ways.index("per_query")
+    assert weights[at].tolist() == [1 + 5 + 10]
+    assert (model.calls[at], model.builds[at]) == (7, 2)
+    assert weights.sum() == 16, "the others cost nothing"
+    assert Term("one", "one").name == "event"
+
+
+class _Zeros(dict[str, float]):
+    def __missing__(self, key: str) -> float:
+        return 0.0
+
+
+def test_a_group_is_hot_where_it_costs_less_than_its_members() -> None:
+    assert least_hot(10.0, 0.0, 1.0) == pytest.approx(10, rel=0.06)
+    assert least_hot(10.0, 0.0, 100.0) == 1
+    assert least_hot(1.0, 1.0, 0.0) >= 2**31, "members that cost nothing are never worth a group"
+    size = least_hot(3.0, 2.0, 0.1)
+    assert 3 + 2 * np.log2(1 + size) == pytest.approx(0.1 * size, rel=0.06)
+
+
+def test_hot_and_scattered_follow_the_size_that_decides() -> None:
+    groups = GroupStats()
+    groups.learn(np.array([1, 3, 15, 63]))
+    assert groups.decide(10.0, 0.0, 1.0), "drifted from 1 to 10"
+    stats = groups.stats()
+    assert (stats["groups"], stats["hot"], stats["scattered"]) == (4, 2, 4)
+    assert (stats["sizes"], stats["hot_sizes"]) == (1 + 2 + 4 + 6, 4 + 6)
+    assert not groups.decide(15.0, 0.0, 1.0), "less than twice as much"
+    assert groups.is_known
+    groups.forget()
+    assert not groups.is_known
