@@ -1,0 +1,1 @@
+"""`window_join`: select-joins of rows that lie close to each other in time."""
