@@ -201,12 +201,12 @@ class Candidates(NamedTuple):
         return out
 
 
-def rounds(counts: Int64s) -> Iterator[tuple[int, int]]:
-    """Cut events with so many candidates each into parts with few enough to hold."""
+def rounds(counts: Int64s, at_once: int) -> Iterator[tuple[int, int]]:
+    """Cut events that need room for so many each into parts that need at most `at_once`, or one."""
     ends, first = np.cumsum(counts), 0
     while first < counts.size:
         before = ends[first] - counts[first]
-        last = int(np.searchsorted(ends, before + CANDIDATES_AT_ONCE, side="right"))
+        last = int(np.searchsorted(ends, before + at_once, side="right"))
         last = max(last, first + 1)
         yield first, last
         first = last

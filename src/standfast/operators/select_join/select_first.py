@@ -10,6 +10,7 @@ from standfast.indexes.sorted_runs import SortedRuns
 from standfast.model.query import SelectJoin
 from standfast.operators.base import Arrivals, SelectStrategy, Spec
 from standfast.operators.equality import (
+    CANDIDATES_AT_ONCE,
     BoxTable,
     Candidates,
     OwnRanges,
@@ -58,7 +59,7 @@ class SelectFirst(SelectStrategy):
         found = [block.of(joining) for block in found]
 
         def turns() -> Iterator[Candidates]:
-            for first, last in rounds(counts):
+            for first, last in rounds(counts, CANDIDATES_AT_ONCE):
                 whole = last - first == counts.size
                 hits = selected if whole else self._ranges.stab(side, values[first:last])
                 candidates = Candidates.of(hits, self._boxes.n_slots)
