@@ -33,6 +33,7 @@ GENERATORS = {
     "hotspot_bands": lambda seed: workloads.hotspot_bands(500, 0.7, 5, seed),
     "drifting_bands": lambda seed: next(workloads.drifting_bands(3, 500, 5, seed)),
     "filters": lambda seed: workloads.filters(500, 10, seed),
+    "selections": lambda seed: workloads.selections(500, 0.1, seed),
 }
 
 
@@ -128,6 +129,28 @@ def test_an_event_hits_about_the_wanted_number_of_filters():
     events = workloads.table_one_events(500, SEED + 1)[:, None]
     hits = ((ranges.lows <= events) & (events <= ranges.highs)).sum(axis=1)
     assert hits.mean() == pytest.approx(10, abs=0.5)
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.1, 0.3])
+def test_an_event_is_selected_by_about_the_wanted_share_of_the_queries(rate):
+    ranges = workloads.selections(10_000, rate, SEED)
+    events = workloads.table_one_events(1000, SEED + 1)[:, None]
+    share = ((ranges.lows <= events) & (events <= ranges.highs)).mean()
+    assert share == pytest.approx(rate, rel=0.1)
+
+
+def test_an_event_joins_on_average_with_the_wanted_number_of_rows():
+    rows = workloads.join_keys(workloads.table_one_rows(50_000, SEED), 100)
+    events = workloads.join_keys(workloads.table_one_events(5_000, SEED + 1), 100)
+    sizes = np.bincount(rows, minlength=100)
+    assert sizes[events].mean() == pytest.approx(500, rel=0.05)
+    assert sizes[50] == pytest.approx(2_000, rel=0.1)  # the top of the normal distribution
+    assert set(np.unique(events)) == set(range(100))
+
+
+def test_join_keys_stay_below_their_number_at_the_end_of_the_domain():
+    ends = np.array([0, DOMAIN / 2, DOMAIN])
+    assert workloads.join_keys(ends, 4).tolist() == [0, 2, 3]
 
 
 def test_trades_are_typed_and_complete():

@@ -9,6 +9,8 @@ ranges into the int64 variant. Ranges are closed.
     hotspot_bands    a given fraction in a few hotspots, the rest scattered ([hotspot] 5.1)
     drifting_bands   hotspots that wander through the domain
     filters          one-dimensional ranges of which an event hits about k
+    selections       Table I ranges on A, of which an event hits about a given share
+    join_keys        values as join keys, as many as give the wanted number of joining rows
     trades           real trades of four symbols on three markets
 """
 
@@ -149,6 +151,21 @@ def filters(n: int, n_hits: float, seed: int) -> Ranges:
     rng = np.random.default_rng(seed)
     mean = n_hits * DOMAIN / n
     return _around(rng.uniform(0, DOMAIN, n), rng.uniform(0, 2 * mean, n))
+
+
+def selections(n: int, rate: float, seed: int) -> Ranges:
+    """rangeA: midpoints Normal(5000, 1500^2); a uniform event hits about `rate` of the ranges."""
+    rng = np.random.default_rng(seed)
+    middles = rng.normal(DOMAIN / 2, 0.15 * DOMAIN, n)
+    return _around(middles, rate * DOMAIN * rng.normal(1, 0.2, n))
+
+
+def join_keys(values: Floats, n_keys: int) -> Integers:
+    """Which of `n_keys` equal parts of the domain each value lies in: a discretised B.
+
+    Uniform events join on average with the stored rows divided by `n_keys`.
+    """
+    return np.minimum(values * n_keys / DOMAIN, n_keys - 1).astype(np.int64)
 
 
 def stabbing_number(ranges: Ranges) -> int:
