@@ -99,8 +99,8 @@ def test_a_row_walks_from_the_door_to_the_strategy_and_into_the_store():
             "engine/door.py Door.admit",
             "model/rows.py read_rows",
             "engine/group.py Group.process",
-            "engine/questions.py BandReader.process",
-            "model/parameters.py column_keys",
+            "engine/joins.py JoinReader.process",
+            "engine/reading.py keys_of",
             "model/numbers.py float_keys",
             "operators/band_join/groups.py ByGroups.process",
             "indexes/stabbing_partition.py StabbingPartition.groups",
@@ -130,7 +130,7 @@ def test_an_answer_enumerates_only_when_asked():
         [
             "engine/answer.py Answer.rows",
             "arrays.py GroupSpans.fill",
-            "engine/questions.py BandResults.rows",
+            "engine/joins.py JoinResults.rows",
             "engine/store.py Rows.take",
         ],
     )

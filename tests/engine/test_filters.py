@@ -39,7 +39,7 @@ def test_strings_that_no_query_knows_match_nothing():
     assert found == [(1, 1), (1, 3), (3, 2), (4, 4), (6, 1), (6, 3)]
     # Events leave no codes behind, and do not disturb those of later queries.
     engine.groups["f"].add({"symbol": ["A"], "id": [5]})
-    assert engine.groups["f"].strings.codes == {"symbol": {"B": 0, "": 1, "ü": 2, "A": 3}}
+    assert engine.groups["f"].strings.codes == {"B": 0, "": 1, "ü": 2, "A": 3}
     assert pairs_of(push(engine, symbol=["ü", "A"])) == [(0, 4), (1, 5)]
 
 

@@ -169,7 +169,7 @@ def test_strings_of_a_refused_call_get_no_codes():
     group.add({"symbol": ["A"], "id": [1]})
     with pytest.raises(sf.BadParameters, match="id 1 is taken"):
         group.add({"symbol": ["B", "C"], "id": [2, 1]})
-    assert group.strings.codes == {"symbol": {"A": 0}}
+    assert group.strings.codes == {"A": 0}
 
 
 @pytest.mark.parametrize(

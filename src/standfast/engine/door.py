@@ -76,6 +76,13 @@ class Door:
         self.latest_us: int | None = None
         self.letters: list[pa.Table] = []
 
+    @property
+    def ahead_us(self) -> int | None:
+        """The time from which on rows will be let in; None if any time may still come."""
+        if self.latest_us is None or self.input.lateness_us is None:
+            return None
+        return self.latest_us - self.input.lateness_us
+
     def dead_letters(self) -> pa.Table:
         """The rows that were not used, by batch and row."""
         tables = [DEAD_LETTERS.empty_table(), *self.letters]

@@ -23,6 +23,7 @@ from standfast.engine.door import DEAD_LETTERS, Batch, Door
 from standfast.engine.group import Group
 from standfast.engine.snapshot import State, load, save
 from standfast.engine.store import Store
+from standfast.engine.strings import Strings
 from standfast.errors import BadInput
 from standfast.model.names import did_you_mean
 from standfast.model.stream import Input
@@ -49,6 +50,7 @@ class Engine:
         self._doors: dict[str, Door] = {}
         self._stores: dict[str, Store] = {}
         self._groups: dict[str, Group] = {}
+        self._strings = Strings()
 
     def stream(
         self, name: str, schema: Mapping[str, str], *, time: str | None = None,
@@ -72,7 +74,7 @@ class Engine:
         if name in self._groups:
             raise BadInput(f"the name {name!r} is taken by another template")
         template = Template.parse(name, sql, self.inputs)
-        group = Group(template, strategy, self._stores)
+        group = Group(template, strategy, self._stores, self._strings)
         self._groups[name] = group
         return group
 
@@ -98,6 +100,7 @@ class Engine:
             old, ids, batch = store.replaced_by(batch)
             self._forget(store, old, ids, parts)
         self._keep(store, batch, parts)
+        self._expire()
         return self._answers(batch.n_rows, parts)
 
     def delete(self, name: str, keys: Any) -> dict[str, Answer]:
@@ -117,7 +120,10 @@ class Engine:
     def metrics(self) -> dict[str, Any]:
         """Counts so far: what became of the rows of each input, and what each group holds."""
         return {
-            "inputs": {name: door.counters.as_dict() for name, door in self._doors.items()},
+            "inputs": {
+                name: door.counters.as_dict() | {"stored": len(self._stores[name])}
+                for name, door in self._doors.items()
+            },
             "groups": {name: group.metrics() for name, group in self._groups.items()},
         }
 
@@ -131,13 +137,13 @@ class Engine:
 
     def snapshot(self, path: str | PathLike[str]) -> None:
         """Write inputs, rows and standing queries to one file, all or nothing."""
-        save(path, State(self._doors, self._stores, self._groups))
+        save(path, State(self._doors, self._stores, self._groups, self._strings))
 
     @staticmethod
     def restore(path: str | PathLike[str], *, clock: Callable[[], int] = now_us) -> Engine:
         """The engine as it was when the snapshot was taken; answers continue from there."""
         engine = Engine(clock=clock)
-        engine._doors, engine._stores, engine._groups = load(path)
+        engine._doors, engine._stores, engine._groups, engine._strings = load(path)
         return engine
 
     def check(self) -> None:
@@ -158,6 +164,19 @@ class Engine:
         self._process(store, batch, -1, parts, stored=False)
         store.delete(ids)
         self._process(store, batch, -1, parts, stored=True)
+
+    def _expire(self) -> None:
+        """Let rows go that no window can reach any more, and strings that went with them."""
+        ahead = {name: door.ahead_us for name, door in self._doors.items()}
+        for name, store in self._stores.items():
+            readers = [group for group in self._readers(name) if group.keeps_rows]
+            if store.input.kind == "table" or not readers:
+                continue
+            needed = [group.horizon(name, ahead) for group in readers]
+            known = [time for time in needed if time is not None]
+            if len(known) == len(needed):
+                store.expire(min(known))
+        self._strings.tidy()
 
     def _process(
         self, store: Store, batch: Batch, change: Literal[1, -1], parts: Parts, *, stored: bool
@@ -187,5 +206,5 @@ class Engine:
     def _declare(self, source: Input) -> None:
         if source.name in self._stores:
             raise BadInput(f"the name {source.name!r} is taken by another input")
-        self._stores[source.name] = Store(source)
+        self._stores[source.name] = Store(source, self._strings)
         self._doors[source.name] = Door(source)

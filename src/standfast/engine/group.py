@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -13,9 +13,11 @@ import pyarrow as pa
 from standfast.arrays import Int64s
 from standfast.engine.answer import Part
 from standfast.engine.door import Batch
-from standfast.engine.questions import Strings, reader_of, result_schema
+from standfast.engine.joins import JoinReader
+from standfast.engine.questions import reader_of, result_schema
 from standfast.engine.registry import Registry
 from standfast.engine.store import Store
+from standfast.engine.strings import Strings
 from standfast.model.parameters import key_ranges, read_ids, read_parameters
 from standfast.model.template import Template, hole_ranges
 from standfast.operators.catalog import choose, question_name
@@ -24,9 +26,12 @@ from standfast.operators.catalog import choose, question_name
 class Group:
     """The standing queries of one template. Made by `Engine.register`."""
 
-    def __init__(self, template: Template, strategy: str, stores: Mapping[str, Store]) -> None:
+    def __init__(
+        self, template: Template, strategy: str, stores: Mapping[str, Store], strings: Strings
+    ) -> None:
         self.template = template
-        self.strings = Strings()
+        self.strings = strings
+        strings.used_by(self._string_codes)
         self.registry = Registry(len(hole_ranges(template.question)), template.name)
         self.way = choose(template.question, strategy)
         self.wanted = strategy
@@ -58,11 +63,15 @@ class Group:
         parameters = read_parameters(self.template, params)
         # Before the ranges are made, because that gives codes to strings that are new.
         self.registry.refuse_taken(parameters.ids, parameters.n_queries)
-        lows, highs = key_ranges(self.template.question, parameters, self.strings.intern)
+        lows, highs = key_ranges(
+            self.template.question, parameters,
+            lambda _, texts: self.strings.intern(pa.array(texts, pa.string())),
+        )  # fmt: skip
         return pa.array(self.enter(parameters.ids, lows, highs))
 
     def enter(self, ids: Int64s | None, lows: Int64s, highs: Int64s) -> Int64s:
         """Register queries given by key ranges; returns their ids."""
+        self.reader.enter(self.registry, highs)
         slots = self.registry.add(ids, lows, highs)
         self._index(slots)
         return self.registry.ids[slots]
@@ -70,11 +79,12 @@ class Group:
     def remove(self, ids: Any) -> None:
         """Forget standing queries by id. An unknown or repeated id refuses the whole call."""
         slots = self.registry.remove(read_ids(self.template, ids))
+        self.reader.leave()
         self.reader.strategy.remove(slots[self._holds_something(slots)])
         if self.registry.sparse():
             self.registry.renumber()
-            self._forget_strings()
             self.switch(self.wanted)
+        self.strings.tidy()
 
     def switch(self, strategy: str) -> None:
         """Index all living queries anew by this strategy; answers stay the same."""
@@ -82,6 +92,25 @@ class Group:
         self.wanted = strategy
         self.reader.use(self.way)
         self._index(self.registry.living())
+
+    def horizon(self, name: str, ahead: Mapping[str, int | None]) -> int | None:
+        """The time before which no row of this input is needed, or None if all are.
+
+        `ahead` tells for each input from which time on its rows will come, None if from any.
+        """
+        assert isinstance(self.reader, JoinReader), "only joins keep rows"
+        needed = [
+            self.reader.horizon(i, self.registry, ahead[self.inputs[1 - i]])
+            for i, side in enumerate(self.inputs)
+            if side == name
+        ]
+        known = [time for time in needed if time is not None]
+        return min(known) if len(known) == len(needed) else None
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the rows of its inputs are kept for it."""
+        return isinstance(self.reader, JoinReader)
 
     def side_of(self, name: str, *, stored: bool) -> int | None:
         """The side that rows of this input arrive on, before or after they are stored."""
@@ -110,14 +139,12 @@ class Group:
             "queries": f"{len(self):,}",
             "strategy": f"{self.way} ({spec.paper}), {why}",
             "promise": f"{spec.promise}; {spec.time}; {spec.space} space",
-            "inside": ", ".join(
-                f"{value:,} {what}" if isinstance(value, int) else f"{what} {value:.3g}"
-                for what, value in self.reader.strategy.describe().items()
-            ),
+            "conditions": self.reader.conditions(),
+            "inside": ", ".join(_shown(*item) for item in self.reader.strategy.describe().items()),
             "memory": f"{self.memory_bytes() / 1e6:,.1f} MB beyond the parameters",
             "measured": f"{self._events:,} events, {self._cost_us():,.2f} us each from batch 2 on",
         }
-        return "\n".join(f"{what:>9}  {text}" for what, text in lines.items() if text)
+        return "\n".join(f"{what:>10}  {text}" for what, text in lines.items() if text)
 
     def metrics(self) -> dict[str, int | float | str]:
         """Counts so far; `unmatched` rows had a null, a NaN or a literal condition against them."""
@@ -139,21 +166,18 @@ class Group:
         self.registry.check()
         self.reader.strategy.check()
 
-    def _forget_strings(self) -> None:
-        """Keep the codes of the strings that living queries compare with."""
+    def _string_codes(self) -> Iterator[Int64s]:
+        """The codes of the strings that living queries compare with."""
         for low, wanted in zip(
             self.registry.lows, hole_ranges(self.template.question), strict=True
         ):
             if wanted.kind == "string":
-                self.strings.keep(wanted.column, low)
+                yield np.unique(low[self.registry.living()])
 
     def _index(self, slots: Int64s) -> None:
         slots = slots[self._holds_something(slots)]
         if slots.size:
-            # `take` and not an index, because that may leave the rows scattered in memory.
-            lows = self.registry.lows.take(slots, axis=1)
-            highs = self.registry.highs.take(slots, axis=1)
-            self.reader.strategy.add(slots, lows, highs)
+            self.reader.strategy.add(slots, *self.reader.boxes(slots, self.registry))
 
     def _holds_something(self, slots: Int64s) -> npt.NDArray[np.bool_]:
         lows, highs = self.registry.lows[:, slots], self.registry.highs[:, slots]
@@ -162,3 +186,10 @@ class Group:
 
     def _cost_us(self) -> float:
         return 1e6 * self._seconds / max(1, self._measured)
+
+
+def _shown(what: str, value: object) -> str:
+    """One entry of a strategy's description."""
+    if isinstance(value, int):
+        return f"{value:,} {what}"
+    return f"{what} {value:.3g}" if isinstance(value, float) else f"{what} {value}"

@@ -26,12 +26,13 @@ import pyarrow as pa
 from standfast.engine.door import Counters, Door
 from standfast.engine.group import Group
 from standfast.engine.store import Store
+from standfast.engine.strings import Strings
 from standfast.errors import BadSnapshot
 from standfast.model.stream import Input
 from standfast.model.template import Template
 
 MAGIC = b"STNDFAST"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct(">8sIQ32s")
 
 
@@ -41,6 +42,7 @@ class State(NamedTuple):
     doors: dict[str, Door]
     stores: dict[str, Store]
     groups: dict[str, Group]
+    strings: Strings
 
 
 def save(path: str | PathLike[str], state: State) -> None:
@@ -48,6 +50,8 @@ def save(path: str | PathLike[str], state: State) -> None:
     manifest = {
         "inputs": [_input_entry(state.doors[n], state.stores[n]) for n in state.stores],
         "groups": [_group_entry(group) for group in state.groups.values()],
+        "strings": state.strings.codes,
+        "next_code": state.strings.next_code,
     }
     tables = [pa.table({"manifest": [json.dumps(manifest)]})]
     for name, store in state.stores.items():
@@ -71,23 +75,23 @@ def load(path: str | PathLike[str]) -> State:
 def _state_of(tables: list[pa.Table]) -> State:
     first, *rest = tables
     manifest = json.loads(first["manifest"][0].as_py())
-    state = State({}, {}, {})
+    state = State({}, {}, {}, Strings())
+    state.strings.codes, state.strings.next_code = manifest["strings"], manifest["next_code"]
     parts = iter(rest)
     for entry in manifest["inputs"]:
         source = Input(**entry["input"] | {"key": tuple(entry["input"]["key"])})
-        door, store = Door(source), Store(source)
+        door, store = Door(source), Store(source, state.strings)
         door.counters, door.latest_us = Counters(**entry["counters"]), entry["latest_us"]
         door.letters = [next(parts)]
         rows = next(parts)
         store.keeps = entry["keeps"]
         store.append(rows)
-        store.next_id = entry["next_id"]
+        store.next_id, store.horizon = entry["next_id"], entry["horizon"]
         state.doors[source.name], state.stores[source.name] = door, store
     inputs = {name: store.input for name, store in state.stores.items()}
     for entry in manifest["groups"]:
         template = Template.parse(entry["name"], entry["sql"], inputs)
-        group = Group(template, entry["strategy"], state.stores)
-        group.strings.codes = entry["strings"]
+        group = Group(template, entry["strategy"], state.stores, state.strings)
         table = next(parts)
         n = group.registry.n_attributes
         bounds = np.array([column.to_numpy() for column in table.columns[1:]], np.int64)
@@ -105,6 +109,7 @@ def _input_entry(door: Door, store: Store) -> dict[str, Any]:
         "latest_us": door.latest_us,
         "keeps": store.keeps,
         "next_id": store.next_id,
+        "horizon": store.horizon,
     }
 
 
@@ -113,7 +118,6 @@ def _group_entry(group: Group) -> dict[str, Any]:
         "name": group.name,
         "sql": group.template.sql,
         "strategy": group.wanted,
-        "strings": group.strings.codes,
         "next_id": group.registry.next_id,
     }
 

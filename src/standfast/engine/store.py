@@ -1,17 +1,20 @@
 """The rows of one input: kept as Arrow segments by row id, in order of any column asked for.
 
     segments   | ids 0..81919 | ids 81920..91000 | ids 91001..91200 |     largest first
-    orders     price -> sorted runs of (key, row id)                      one for each join column
+    orders     price -> sorted runs of (key, row id)                      one for each join
     keys       table key -> row id                                        tables only
 
-A stream keeps rows only from the moment a join reads it; a table always keeps them.
+A stream keeps rows only from the moment a join reads it; a table always keeps them. Rows of a
+stream that only window joins read go when they are before the *horizon*, which never moves back.
 
-Invariant  row ids ascend over all segments; each order holds the living rows whose value has a
-           key (neither null nor NaN); `keys` leads to exactly the living rows of a table.
+Invariant  row ids ascend over all segments; each order holds the living rows that its literal
+           conditions let through and whose values all have keys (neither null nor NaN); `keys`
+           leads to exactly the living rows of a table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +24,44 @@ import pyarrow.compute as pc
 
 from standfast.arrays import Int64s
 from standfast.engine.door import Batch, Door
+from standfast.engine.strings import Strings
 from standfast.indexes.sorted_runs import RATIO, SortedRuns
-from standfast.model.parameters import column_keys
+from standfast.model.parameters import column_keys, row_mask
+from standfast.model.query import Range
 from standfast.model.rows import ARROW_TYPES
 from standfast.model.stream import Input
 
 Mask = npt.NDArray[np.bool_]
+
+# Rows that came since the last look for old ones, as a share of all, before the next look.
+LOOK_AGAIN = 8
+
+
+class OrderBy(NamedTuple):
+    """What a join wants to find rows by: blocks of `code`, in order of `key`, with `extras`.
+
+    Without a `key` every row has key 0. Only rows that satisfy `fixed` are in the order.
+    """
+
+    key: str | None
+    code: str | None = None
+    extras: tuple[str, ...] = ()
+    fixed: tuple[Range, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column whose values are kept."""
+        named = (self.key, self.code, *self.extras)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
+
+
+class Entries(NamedTuple):
+    """Rows as an order holds them."""
+
+    keys: Int64s
+    ids: Int64s
+    codes: Int64s
+    extras: Int64s
 
 
 class Segment(NamedTuple):
@@ -58,13 +93,18 @@ class Rows(NamedTuple):
 class Store:
     """Rows of one input, by id, by key and in order of the join columns."""
 
-    def __init__(self, source: Input) -> None:
+    def __init__(self, source: Input, strings: Strings) -> None:
         self.input = source
+        self.strings = strings
+        strings.used_by(self._string_codes)
         self.schema = pa.schema([(n, ARROW_TYPES[kind]) for n, kind in source.columns.items()])
         self.keeps = source.kind == "table"
         self.next_id = 0
         self._segments: list[Segment] = []
-        self._orders: dict[str, SortedRuns] = {}
+        self.horizon: int | None = None
+        self._expired: int | None = None  # the horizon that rows were last looked at with
+        self._unseen = 0  # rows that came since
+        self._orders: dict[OrderBy, SortedRuns] = {}
         self._keys: dict[Any, int] = {}
 
     def __len__(self) -> int:
@@ -74,14 +114,16 @@ class Store:
         """The rows of this moment, for answers that are written out later."""
         return Rows(self.schema, tuple(self._segments))
 
-    def order(self, column: str) -> SortedRuns:
-        """The living rows in order of `column`, kept up to date from now on."""
+    def order(self, by: OrderBy) -> SortedRuns:
+        """The living rows in this order, kept up to date from now on."""
         self.keeps = True
-        if column not in self._orders:
-            self._orders[column] = SortedRuns()
+        if by not in self._orders:
+            self.expire_now()
+            self._orders[by] = SortedRuns(coded=by.code is not None, n_extras=len(by.extras))
             for segment in self._segments:
-                self._insert(column, segment.ids[segment.alive], segment.rows.filter(segment.alive))
-        return self._orders[column]
+                rows = segment.rows.filter(segment.alive)
+                self._orders[by].insert(*self._entries(by, segment.ids[segment.alive], rows))
+        return self._orders[by]
 
     def append(self, rows: pa.Table) -> None:
         """Store rows of a stream, or rows of a table whose keys are free."""
@@ -89,8 +131,9 @@ class Store:
         self.next_id += rows.num_rows
         if not self.keeps or not rows.num_rows:
             return
-        for column in self._orders:
-            self._insert(column, ids, rows)
+        for by, order in self._orders.items():
+            order.insert(*self._entries(by, ids, rows))
+        self._unseen += ids.size
         self._segments.append(Segment(ids, rows, np.ones(ids.size, np.bool_)))
         while len(self._segments) > 1 and (
             self._segments[-2].ids.size < RATIO * self._segments[-1].ids.size
@@ -137,13 +180,14 @@ class Store:
         return Batch(old, batch.places[first[known]], batch.n_rows), found[known]
 
     def delete(self, ids: Int64s) -> None:
-        """Forget these living rows of a table."""
+        """Forget these living rows."""
         rows = self.published().take(ids)
-        for column, order in self._orders.items():
-            keys, valid = column_keys(rows[column].combine_chunks(), self.input.columns[column])
-            order.delete(keys[valid], ids[valid])
-        for key in key_values(self.input, rows):
-            del self._keys[key]
+        for by, order in self._orders.items():
+            gone = self._entries(by, ids, rows)
+            order.delete(gone.keys, gone.ids, gone.codes)
+        if self.input.key:
+            for key in key_values(self.input, rows):
+                del self._keys[key]
         for i, segment in enumerate(self._segments):
             within, inside = _places(segment, ids)
             if inside.any():
@@ -151,6 +195,28 @@ class Store:
                 alive[within] = False
                 self._segments[i] = segment._replace(alive=alive)
         self._segments = [_compact(s) for s in self._segments if s.alive.any()]
+
+    def expire(self, horizon: int) -> None:
+        """Rows with a time before the horizon are not needed any more.
+
+        They go when enough rows came since the last time to pay for looking at all.
+        """
+        self.horizon = horizon if self.horizon is None else max(self.horizon, horizon)
+        if LOOK_AGAIN * self._unseen >= len(self):
+            self.expire_now()
+
+    def expire_now(self) -> None:
+        """Let every row go that is before the horizon."""
+        if self.horizon is None or (self._unseen == 0 and self._expired == self.horizon):
+            return
+        self._unseen, self._expired = 0, self.horizon
+        old = [np.empty(0, np.int64)]
+        for segment in self._segments:
+            times, _ = column_keys(segment.rows[self.input.time or ""], "timestamp")
+            old.append(segment.ids[segment.alive & (times < self.horizon)])
+        ids = np.concatenate(old)
+        if ids.size:
+            self.delete(ids)
 
     def living(self) -> pa.Table:
         """All living rows in order of their ids."""
@@ -166,19 +232,50 @@ class Store:
         flat = np.concatenate(ids) if ids else np.empty(0, np.int64)
         assert np.all(flat[:-1] < flat[1:]), "row ids do not ascend over the segments"
         living = self.living()
-        for column, order in self._orders.items():
+        alive = [segment.ids[segment.alive] for segment in self._segments]
+        held = np.concatenate([np.empty(0, np.int64), *alive])
+        for by, order in self._orders.items():
             order.check()
-            keys, valid = column_keys(living[column].combine_chunks(), self.input.columns[column])
-            assert np.array_equal(np.sort(keys[valid]), order.keys()), f"order of {column} differs"
+            wanted = self._entries(by, held, living)
+            assert np.array_equal(np.sort(wanted.keys), order.keys()), (
+                f"the order of {by.columns} differs"
+            )
         if self.input.key:
             found = self.find(key_values(self.input, living))
-            alive = [s.ids[s.alive] for s in self._segments]
             assert len(self._keys) == found.size, "keys and living rows differ in number"
-            assert not alive or np.array_equal(found, np.concatenate(alive)), "a key leads astray"
+            assert np.array_equal(found, held), "a key leads astray"
 
-    def _insert(self, column: str, ids: Int64s, rows: pa.Table) -> None:
-        keys, valid = column_keys(rows[column].combine_chunks(), self.input.columns[column])
-        self._orders[column].insert(keys[valid], ids[valid])
+    def _entries(self, by: OrderBy, ids: Int64s, rows: pa.Table) -> Entries:
+        """These rows as an order holds them, without those that it leaves out."""
+        usable = row_mask(by.fixed, rows)
+        keys = {}
+        for name in by.columns:
+            column = rows[name].combine_chunks()
+            if self.input.columns[name] == "string":
+                keys[name] = self.strings.intern(column)
+                valid = keys[name] >= 0
+            else:
+                keys[name], valid = column_keys(column, self.input.columns[name])
+            usable = usable & valid
+        nothing = np.empty(0, np.int64)
+        return Entries(
+            keys[by.key][usable] if by.key else np.zeros(np.count_nonzero(usable), np.int64),
+            ids[usable],
+            keys[by.code][usable] if by.code else nothing,
+            np.array([keys[name][usable] for name in by.extras], np.int64).reshape(
+                len(by.extras), -1 if by.extras else 0
+            ),
+        )
+
+    def _string_codes(self) -> Iterator[Int64s]:
+        """The codes of the strings that orders hold."""
+        for by, order in self._orders.items():
+            for run in order.runs:
+                if by.code and self.input.columns[by.code] == "string":
+                    yield np.unique(run.codes)
+                for i, name in enumerate(by.extras):
+                    if self.input.columns[name] == "string":
+                        yield np.unique(run.extras[i])
 
 
 def key_values(source: Input, rows: pa.Table) -> list[Any]:

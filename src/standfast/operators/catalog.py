@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from standfast.errors import UnsupportedQuery
-from standfast.model.query import Filter, Question
+from standfast.model.query import BandJoin, Filter, Question, SelectJoin, WindowJoin
 from standfast.operators.band_join.groups import ByGroups
 from standfast.operators.band_join.hotspot import Hotspot
 from standfast.operators.band_join.merge import Merge
@@ -13,12 +14,20 @@ from standfast.operators.band_join.naive import Naive as NaiveBand
 from standfast.operators.band_join.per_query import PerQuery
 from standfast.operators.band_join.per_tuple import PerTuple
 from standfast.operators.band_join.refined_groups import ByRefinedGroups
-from standfast.operators.base import BandStrategy, FilterStrategy
+from standfast.operators.base import (
+    BandStrategy,
+    FilterStrategy,
+    SelectStrategy,
+    Strategy,
+    WindowStrategy,
+)
 from standfast.operators.filter.boxes import Boxes
 from standfast.operators.filter.interval_tree import IntervalTree
 from standfast.operators.filter.naive import Naive as NaiveFilter
+from standfast.operators.select_join.naive import Naive as NaiveSelect
+from standfast.operators.select_join.select_first import SelectFirst
 
-QuestionName = Literal["filter", "band_join"]
+QuestionName = Literal["filter", "band_join", "select_join", "window_join"]
 
 FILTERS: dict[str, type[FilterStrategy]] = {
     "naive": NaiveFilter,
@@ -36,15 +45,31 @@ BAND_JOINS: dict[str, type[BandStrategy]] = {
     "hotspot": Hotspot,
 }
 
-CATALOG: dict[QuestionName, dict[str, type[FilterStrategy]] | dict[str, type[BandStrategy]]] = {
+SELECT_JOINS: dict[str, type[SelectStrategy]] = {
+    "naive": NaiveSelect,
+    "select_first": SelectFirst,
+}
+
+WINDOW_JOINS: dict[str, type[WindowStrategy]] = {}
+
+CATALOG: dict[QuestionName, Mapping[str, type[Strategy]]] = {
     "filter": FILTERS,
     "band_join": BAND_JOINS,
+    "select_join": SELECT_JOINS,
+    "window_join": WINDOW_JOINS,
+}
+
+_NAMES: dict[type[Question], QuestionName] = {
+    Filter: "filter",
+    BandJoin: "band_join",
+    SelectJoin: "select_join",
+    WindowJoin: "window_join",
 }
 
 
 def question_name(question: Question) -> QuestionName:
     """What the catalogue calls this question."""
-    return "filter" if isinstance(question, Filter) else "band_join"
+    return _NAMES[type(question)]
 
 
 def choose(question: Question, wanted: str) -> str:
@@ -70,4 +95,4 @@ def choose(question: Question, wanted: str) -> str:
 def _best(question: Question) -> str:
     if isinstance(question, Filter):
         return "interval_tree" if len(question.ranges) == 1 else "boxes"
-    return "groups"
+    return "groups" if "groups" in CATALOG[question_name(question)] else "naive"

@@ -1,0 +1,188 @@
+"""Pairs of an arrived row and a query: which stored rows join them, tested row by row.
+
+    pair (event, query) -> slice of each run of the store -> rows of it that pass the tests
+
+The slice is what the sorted order gives: a band around the event, or a range within the block of
+its join key. The tests are what no order covers: the window in time and the further conditions.
+Strategies never need this to find who is affected, unless there are further conditions; writing
+result rows always does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from standfast._numba import in_parts, kernel
+from standfast.arrays import Int64s
+from standfast.indexes.keys import FAR, LEAST, difference
+from standfast.indexes.sorted_runs import Run, block, first_above, slices
+
+
+class Events(NamedTuple):
+    """Arrived rows that can match, as keys; what a question does not use is empty."""
+
+    codes: Int64s
+    values: Int64s
+    times: Int64s
+    further: Int64s  # [k, e]
+
+
+class Asked(NamedTuple):
+    """Where the registry holds what a query asks, by row number; -1 for what it does not ask."""
+
+    band: int
+    window: int
+    selected: int  # of the stored side
+    here: Int64s  # further conditions on the arriving side
+    there: Int64s  # further conditions on the stored side
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """All it takes to find the stored rows of a pair; nothing in it changes later."""
+
+    events: Events
+    asked: Asked
+    lows: Int64s
+    highs: Int64s
+    runs: tuple[Run, ...]
+    is_float: bool  # of the band or the times
+    minuend: bool
+
+    def passing(self, events: Int64s, slots: Int64s) -> Int64s:
+        """Which of these candidate pairs hold once the further conditions are tested."""
+        holds = np.ones(events.size, np.bool_)
+        for k, row in enumerate(self.asked.here):
+            values = self.events.further[k, events]
+            holds &= (self.lows[row, slots] <= values) & (values <= self.highs[row, slots])
+        kept = np.flatnonzero(holds)
+        if not self.asked.there.size:
+            return kept
+        counts = np.zeros(kept.size, np.int64)
+        for run in self.runs:
+            counts += self._count(run, events[kept], slots[kept], 1)
+        return kept[counts > 0]
+
+    def rows(self, events: Int64s, slots: Int64s) -> tuple[Int64s, Int64s]:
+        """The stored rows of each pair: which pair, which row id."""
+        pairs, ids = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for run in self.runs:
+            counts = self._count(run, events, slots, FAR)
+            found = np.empty(int(counts.sum()), np.int64)
+            starts, stops = self._slices(run, events, slots)
+            offsets = np.cumsum(counts) - counts
+            _list(run, starts, stops, *self._tests(events, slots), self.is_float, offsets, found)
+            pairs.append(np.repeat(np.arange(events.size), counts))
+            ids.append(run.ids[found])
+        return np.concatenate(pairs), np.concatenate(ids)
+
+    def _count(self, run: Run, events: Int64s, slots: Int64s, most: int) -> Int64s:
+        counts = np.empty(events.size, np.int64)
+        starts, stops = self._slices(run, events, slots)
+        times, windows, lows, highs = self._tests(events, slots)
+
+        def count(first: int, last: int) -> None:
+            _count(
+                run, starts[first:last], stops[first:last], times[first:last],
+                windows[first:last], lows[:, first:last], highs[:, first:last],
+                self.is_float, most, counts[first:last],
+            )  # fmt: skip
+
+        in_parts(count, events.size, cost=10 * events.size)
+        return counts
+
+    def _slices(self, run: Run, events: Int64s, slots: Int64s) -> tuple[Int64s, Int64s]:
+        starts, stops = np.empty(events.size, np.int64), np.empty(events.size, np.int64)
+        if self.asked.band >= 0:
+            slices(
+                run.keys, self.events.values[events], self.lows[self.asked.band, slots],
+                self.highs[self.asked.band, slots], self.is_float, self.minuend, starts, stops,
+            )  # fmt: skip
+            return starts, stops
+        lows, highs = whole_line(slots.size)
+        if self.asked.selected >= 0:
+            lows = self.lows[self.asked.selected, slots]
+            highs = self.highs[self.asked.selected, slots]
+        _block_slices(run, self.events.codes[events], lows, highs, starts, stops)
+        return starts, stops
+
+    def _tests(self, events: Int64s, slots: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        times = windows = np.empty(0, np.int64)
+        if self.asked.window >= 0:
+            times, windows = self.events.times[events], self.highs[self.asked.window, slots]
+        there = self.asked.there[:, None]
+        return times, windows, self.lows[there, slots], self.highs[there, slots]
+
+
+def whole_line(n: int) -> tuple[Int64s, Int64s]:
+    """The range of n queries that do not limit a column."""
+    return np.full(n, LEAST), np.full(n, FAR)
+
+
+@kernel
+def _block_slices(
+    run: Run, codes: Int64s, lows: Int64s, highs: Int64s, starts: Int64s, stops: Int64s
+) -> None:
+    """For each pair the slice of its code's block whose keys lie in its range."""
+    begin, end = 0, 0
+    for i in range(codes.size):
+        if i == 0 or codes[i] != codes[i - 1]:
+            begin, end = block(run.codes, codes[i], 0)
+        start = begin
+        if lows[i] > LEAST:
+            start = first_above(run.keys, lows[i] - 1, begin, end)
+        starts[i] = start
+        stops[i] = first_above(run.keys, highs[i], start, end)
+
+
+@kernel
+def _passes(
+    run: Run, place: int, i: int, times: Int64s, windows: Int64s, lows: Int64s, highs: Int64s,
+    is_float: bool,
+) -> bool:  # fmt: skip
+    """Whether a stored row lives and passes the tests of pair i; extras are (time,) further."""
+    if not run.alive[place]:
+        return False
+    first = 0
+    if times.size:
+        first = 1
+        if abs(difference(run.extras[0, place], times[i], is_float)) > windows[i]:
+            return False
+    for k in range(lows.shape[0]):
+        value = run.extras[first + k, place]
+        if value < lows[k, i] or value > highs[k, i]:
+            return False
+    return True
+
+
+@kernel
+def _count(
+    run: Run, starts: Int64s, stops: Int64s, times: Int64s, windows: Int64s,
+    lows: Int64s, highs: Int64s, is_float: bool, most: int, counts: Int64s,
+) -> None:  # fmt: skip
+    """How many rows of each slice pass, up to `most`."""
+    for i in range(starts.size):
+        n = 0
+        for place in range(starts[i], stops[i]):
+            if _passes(run, place, i, times, windows, lows, highs, is_float):
+                n += 1
+                if n == most:
+                    break
+        counts[i] = n
+
+
+@kernel
+def _list(
+    run: Run, starts: Int64s, stops: Int64s, times: Int64s, windows: Int64s,
+    lows: Int64s, highs: Int64s, is_float: bool, offsets: Int64s, found: Int64s,
+) -> None:  # fmt: skip
+    """Write the places of the rows that pass, pair after pair."""
+    for i in range(starts.size):
+        at = offsets[i]
+        for place in range(starts[i], stops[i]):
+            if _passes(run, place, i, times, windows, lows, highs, is_float):
+                found[at] = place
+                at += 1
