@@ -1,0 +1,343 @@
+"""Located: the answer of a rectangle tree, as it is found: where each event stands in each group.
+
+    events by value      v0 v1 v2 | v3 v4 | v5 ...       visits of group g: which events fall into
+    block of group g         2    |   5   |  6           which block of the own axis
+    code of the event     a  b  a |  a  c |  b
+    group g, code a      low rank < 17  or  high rank >= 12     decided by the rows of that code
+
+Locating costs a walk over blocks or events, whichever are fewer, for each group, and a look-up for
+each group and distinct code: neither follows the number of queries. What the places mean is read
+off when somebody asks. An event hits, in the nodes above its block, the members whose low rank is
+below the code's limit and those whose high rank is not; the former are a prefix of each node's low
+list. Of the rest of the node, whichever is shorter is looked through: the low list beyond the
+prefix or the suffix of the high list.
+
+Cost       counts O(tau log^2 n) an event plus that rest, fill plus the hits; spans O(tau log^2 n),
+           slices shorter than `long` written out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from standfast._numba import in_parts, inlined, kernel
+from standfast.arrays import Int32s, Int64s, SpanList
+from standfast.indexes.rectangle_layout import Rectangles, ancestors_of
+from standfast.indexes.rectangle_tree import Roll, Standing
+from standfast.indexes.rectangle_visits import (
+    Callers,
+    Limits,
+    Visits,
+    callers_of,
+    first_visit,
+    ragged_of,
+    visited,
+)
+
+T = TypeVar("T", bound=np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """What events hit in one rectangle tree; the parts of the tree that it holds never change."""
+
+    tree: Rectangles
+    roll: Roll
+    callers: Callers
+    limits: Limits
+    visits: Visits
+    n_events: int
+
+    @staticmethod
+    def of(tree: Standing, callers: Callers, limits: Limits, n_events: int) -> Located:
+        """Find the block of each caller in each group."""
+        visits = visited(tree.rectangles, callers.values)
+        return Located(tree.rectangles, tree.roll, callers, limits, visits, n_events)
+
+    def counts(self) -> Int64s:
+        totals = np.zeros(self.callers.events.size, np.int64)
+        live_before = np.empty(0, np.int32)
+        if self.roll.any_buried:
+            live_before = self.roll.live_before(self.tree)
+
+        def count(first: int, last: int) -> None:
+            _count(*self._state(), live_before, first, last, totals)
+
+        in_parts(count, totals.size, cost=self._cost())
+        counts = np.zeros(self.n_events, np.int64)
+        counts[self.callers.events] = totals
+        return counts
+
+    def fill(self, starts: Int64s, ids: Int64s, out: Int64s) -> None:
+        low_slots, low_ids = self.roll.low_slots(self.tree), np.empty(0, np.int64)
+        if out.size > 2 * low_slots.size and not self.roll.any_buried:
+            low_ids = ids[low_slots]  # so much to write that the lists are named first
+        following = starts[self.callers.events]
+
+        def fill(first: int, last: int) -> None:
+            _fill(*self._state(), low_slots, low_ids, ids, first, last, following, out)
+
+        in_parts(fill, following.size, cost=self._cost() + out.size)
+
+    def spans(self) -> SpanList:
+        parts: list[tuple[Int64s, Int32s]] = []
+
+        def slice_up(first: int, last: int) -> None:
+            parts.append(_slice(*self._state(), first, last))
+
+        in_parts(slice_up, self.callers.events.size, cost=self._cost())
+        events, starts, stops, floors = np.concatenate([slices for slices, _ in parts], axis=1)
+        owners, singles = np.concatenate([found for _, found in parts], axis=1)
+        low_slots = self.roll.low_slots(self.tree)
+        pieces: tuple[tuple[Int32s, Int32s | None], ...] = ((low_slots, None),)
+        if np.any(starts >= low_slots.size):
+            pieces += (self.roll.high_slots(self.tree),)
+        offsets, ordered = np.zeros(self.n_events + 1, np.int64), np.empty(singles.size, np.int32)
+        _by_event(owners, singles, offsets, ordered)
+        hit, base = np.flatnonzero(np.diff(offsets)), low_slots.size * len(pieces)
+        return SpanList(
+            np.concatenate([events, hit]),
+            np.concatenate([starts, base + offsets[hit]]),
+            np.concatenate([stops, base + offsets[hit + 1]]),
+            np.concatenate([floors, np.zeros(hit.size, np.int64)]),
+            (*pieces, (ordered, None)),
+        )
+
+    def _state(self) -> tuple[Rectangles, Int32s, Callers, Limits, Visits]:
+        return self.tree, self.roll.slots, self.callers, self.limits, self.visits
+
+    def _cost(self) -> int:
+        return 50 * self.tree.points.size * self.callers.events.size
+
+
+@inlined
+def _first_from(ranks: Int32s, begin: int, end: int, limit: int) -> int:
+    """First place of `begin` to `end` whose rank is not below the limit, without branches."""
+    left = end - begin
+    while left > 0:
+        half = (left + 1) >> 1
+        begin += half * (ranks[begin + half - 1] < limit)
+        left -= half
+    return begin
+
+
+@inlined
+def _rest(tree: Rectangles, begin: int, end: int, place: int, high: int) -> tuple[bool, int, int]:
+    """Where to look for the hits of a node beyond its prefix: in the high list?, from, to."""
+    if end - place <= tree.long:
+        return False, place, end
+    suffix = _first_from(tree.node_highs, begin, end, high)
+    if end - suffix < end - place:
+        return True, suffix, end
+    return False, place, end
+
+
+@inlined
+def _rank_if_hit(
+    tree: Rectangles, base: int, by_high: bool, place: int, low: int, high: int
+) -> int:
+    """The low rank of a member of `_rest` if it is hit, else -1."""
+    if by_high:
+        rank = tree.high_to_low[base + tree.node_highs[place]]
+        return rank if rank >= low else -1
+    rank = tree.node_lows[place]
+    return rank if tree.low_to_high[base + rank] >= high else -1
+
+
+@inlined
+def _is_ragged_hit(tree: Rectangles, i: int, value: int, low: int, high: int) -> bool:
+    """Whether a member that ends inside the block is hit."""
+    return bool(
+        (tree.ragged_own[0, i] <= value)
+        & (value <= tree.ragged_own[1, i])
+        & ((tree.ragged_ranks[0, i] < low) | (tree.ragged_ranks[1, i] >= high))
+    )
+
+
+@kernel
+def _count(
+    tree: Rectangles, slots: Int32s, callers: Callers, limits: Limits, visits: Visits,
+    live_before: Int32s, first: int, last: int, totals: Int64s,
+) -> None:  # fmt: skip
+    """Raise the totals of the callers `first` to `last`; `live_before` is empty if all live."""
+    nodes, is_full = np.empty(64, np.int64), live_before.size == 0
+    for g in range(tree.points.size):
+        base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
+        for visit in range(first_visit(visits, g, first), visits.stops[g]):
+            begin, stop = callers_of(visits, g, visit, first, last)
+            if begin >= last:
+                break
+            ragged, ragged_end = ragged_of(tree, g, visits.blocks[visit])
+            n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
+            for k in range(begin, stop):
+                low, high = limits.lows[g, callers.codes[k]], limits.highs[g, callers.codes[k]]
+                if low == 0 and high == size:
+                    continue
+                total = 0
+                for i in range(ragged, ragged_end):
+                    is_hit = _is_ragged_hit(tree, i, callers.values[k], low, high)
+                    total += is_hit and (is_full or slots[base + tree.ragged_ranks[0, i]] >= 0)
+                for node in nodes[:n_nodes]:
+                    start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
+                    place = _first_from(tree.node_lows, start, end, low)
+                    total += place - start if is_full else live_before[place] - live_before[start]
+                    by_high, start, end = _rest(tree, start, end, place, high)
+                    for i in range(start, end):
+                        rank = _rank_if_hit(tree, base, by_high, i, low, high)
+                        total += rank >= 0 and (is_full or slots[base + rank] >= 0)
+                totals[k] += total
+
+
+@kernel
+def _fill(
+    tree: Rectangles, slots: Int32s, callers: Callers, limits: Limits, visits: Visits,
+    low_slots: Int32s, low_ids: Int64s, ids: Int64s,
+    first: int, last: int, following: Int64s, out: Int64s,
+) -> None:  # fmt: skip
+    """Write the ids that the callers `first` to `last` hit; `low_ids` may name the low lists."""
+    nodes = np.empty(64, np.int64)
+    for g in range(tree.points.size):
+        base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
+        for visit in range(first_visit(visits, g, first), visits.stops[g]):
+            begin, stop = callers_of(visits, g, visit, first, last)
+            if begin >= last:
+                break
+            ragged, ragged_end = ragged_of(tree, g, visits.blocks[visit])
+            n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
+            for k in range(begin, stop):
+                low, high = limits.lows[g, callers.codes[k]], limits.highs[g, callers.codes[k]]
+                if low == 0 and high == size:
+                    continue
+                at = following[k]
+                for i in range(ragged, ragged_end):
+                    slot = slots[base + tree.ragged_ranks[0, i]]
+                    if slot >= 0 and _is_ragged_hit(tree, i, callers.values[k], low, high):
+                        out[at] = ids[slot]
+                        at += 1
+                for node in nodes[:n_nodes]:
+                    start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
+                    place = _first_from(tree.node_lows, start, end, low)
+                    at = _write(low_slots, low_ids, ids, start, place, at, out)
+                    by_high, start, end = _rest(tree, start, end, place, high)
+                    for i in range(start, end):
+                        rank = _rank_if_hit(tree, base, by_high, i, low, high)
+                        if rank >= 0 and slots[base + rank] >= 0:
+                            out[at] = ids[slots[base + rank]]
+                            at += 1
+                following[k] = at
+
+
+@inlined
+def _write(
+    low_slots: Int32s, low_ids: Int64s, ids: Int64s, start: int, stop: int, at: int, out: Int64s
+) -> int:
+    """Write the ids of a slice of the low lists from `at` on; where they end."""
+    if low_ids.size:
+        for i in range(stop - start):
+            out[at + i] = low_ids[start + i]
+        return at + stop - start
+    for i in range(start, stop):
+        if low_slots[i] >= 0:
+            out[at] = ids[low_slots[i]]
+            at += 1
+    return at
+
+
+@kernel
+def _slice(
+    tree: Rectangles, slots: Int32s, callers: Callers, limits: Limits, visits: Visits,
+    first: int, last: int,
+) -> tuple[Int64s, Int32s]:  # fmt: skip
+    """The slices of the callers `first` to `last`, and who hit which single slots.
+
+    A slice is an event, a start and a stop in the low lists or in the high lists, which stand
+    behind them, and a floor.
+    """
+    nodes = np.empty(64, np.int64)
+    slices, n_slices = np.empty((4, 256), np.int64), 0
+    singles, used = np.empty((2, 1024), np.int32), 0
+    for g in range(tree.points.size):
+        base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
+        for visit in range(first_visit(visits, g, first), visits.stops[g]):
+            begin, stop = callers_of(visits, g, visit, first, last)
+            if begin >= last:
+                break
+            ragged, ragged_end = ragged_of(tree, g, visits.blocks[visit])
+            n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
+            most = ragged_end - ragged + 2 * tree.long * n_nodes
+            for k in range(begin, stop):
+                low, high = limits.lows[g, callers.codes[k]], limits.highs[g, callers.codes[k]]
+                if low == 0 and high == size:
+                    continue
+                if used + most > singles.shape[1]:
+                    singles = _wider(singles, most)
+                if n_slices + 2 * n_nodes > slices.shape[1]:
+                    slices = _wider(slices, 2 * n_nodes)
+                event = callers.events[k]
+                for i in range(ragged, ragged_end):
+                    slot = slots[base + tree.ragged_ranks[0, i]]
+                    singles[0, used], singles[1, used] = event, slot
+                    used += slot >= 0 and _is_ragged_hit(tree, i, callers.values[k], low, high)
+                for node in nodes[:n_nodes]:
+                    n_slices, used = _slice_node(
+                        tree, slots, base, node, low, high, event, slices, n_slices, singles, used
+                    )  # fmt: skip
+    return slices[:, :n_slices], singles[:, :used]
+
+
+@inlined
+def _slice_node(
+    tree: Rectangles, slots: Int32s, base: int, node: int, low: int, high: int, event: int,
+    slices: Int64s, n_slices: int, singles: Int32s, used: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Append what an event hits in a node; how many slices and singles there are then."""
+    start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
+    place = _first_from(tree.node_lows, start, end, low)
+    if place - start >= tree.long:
+        slices[0, n_slices], slices[1, n_slices] = event, start
+        slices[2, n_slices], slices[3, n_slices] = place, 0
+        n_slices += 1
+    else:
+        for i in range(start, place):
+            slot = slots[base + tree.node_lows[i]]
+            singles[0, used], singles[1, used] = event, slot
+            used += slot >= 0
+    by_high, rest, rest_end = _rest(tree, start, end, place, high)
+    if rest_end - rest > tree.long:
+        suffix = _first_from(tree.node_highs, start, end, high)
+        slices[0, n_slices], slices[1, n_slices] = event, tree.node_lows.size + suffix
+        slices[2, n_slices], slices[3, n_slices] = tree.node_lows.size + end, low
+        return n_slices + 1, used
+    for i in range(rest, rest_end):
+        rank = _rank_if_hit(tree, base, by_high, i, low, high)
+        if rank >= 0:
+            slot = slots[base + rank]
+            singles[0, used], singles[1, used] = event, slot
+            used += slot >= 0
+    return n_slices, used
+
+
+@kernel
+def _wider(table: npt.NDArray[T], size: int) -> npt.NDArray[T]:
+    """A copy with room for `size` more in each row, and for half as much again as there was."""
+    n = table.shape[1]
+    copy = np.empty((table.shape[0], n + n // 2 + size), table.dtype)
+    copy[:, :n] = table
+    return copy
+
+
+@kernel
+def _by_event(events: Int32s, slots: Int32s, offsets: Int64s, ordered: Int32s) -> None:
+    """Order the slots by event: those of event e stand from `offsets[e]` on."""
+    for event in events:
+        offsets[event + 1] += 1
+    for e in range(offsets.size - 1):
+        offsets[e + 1] += offsets[e]
+    following = offsets.copy()
+    for i in range(slots.size):
+        ordered[following[events[i]]] = slots[i]
+        following[events[i]] += 1

@@ -1,0 +1,308 @@
+"""How a rectangle tree is laid out in arrays, and built; `rectangle_tree` has the picture."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from standfast._numba import inlined, kernel
+from standfast.arrays import Int32s, Int64s
+from standfast.indexes.keys import FAR
+from standfast.indexes.signposts import Signposts, signposts
+from standfast.indexes.stabbing_partition import canonical
+
+Bools = npt.NDArray[np.bool_]
+
+MOST_NODES = 2048  # that cover one member, at the largest fanout
+
+
+class Rectangles(NamedTuple):
+    """The tree in arrays; group g owns the places `offsets[g]:offsets[g + 1]` of both orders.
+
+    A rank counts from the group's start. Group g also owns the blocks `boundary_offsets[g]` to
+    `boundary_offsets[g + 1]`, each from its boundary up to the next one, and the nodes
+    `node_bases[g]` to `node_bases[g + 1]`, level by level from the blocks up.
+    """
+
+    points: Int64s
+    offsets: Int64s
+    lows: Signposts  # other lows, ascending within each group
+    highs: Signposts  # other highs, ascending within each group
+    low_to_high: Int32s  # rank in the high order of each place of the low order
+    high_to_low: Int32s
+    fanout_bits: int
+    long: int  # a slice of at least so many members stays a slice
+    boundaries: Int64s
+    boundary_offsets: Int64s
+    node_bases: Int64s
+    node_offsets: Int64s  # node i owns this slice of the two lists
+    node_lows: Int32s
+    node_highs: Int32s
+    ragged_offsets: Int64s  # block b owns this slice of what is ragged
+    ragged_own: Int64s  # [0, i] own low, [1, i] own high
+    ragged_ranks: Int32s  # [0, i] rank in the low order, [1, i] in the high order
+
+
+def laid_out(
+    own_lows: Int64s,
+    own_highs: Int64s,
+    lows: Int64s,
+    highs: Int64s,
+    *,
+    block: int,
+    fanout_bits: int,
+    long: int,
+) -> Rectangles:
+    """The tree of rectangles that ascend by their other low."""
+    n = lows.size
+    group_of, points = canonical(lows, highs)  # ascending, since the lows are
+    n_groups = points.size
+    offsets = np.searchsorted(group_of, np.arange(n_groups + 1))
+    by_high = _by_group(highs, group_of, offsets)
+    base = offsets[group_of]
+    high_to_low = (by_high - base).astype(np.int32)
+    low_to_high = np.empty(n, np.int32)
+    low_to_high[by_high] = np.arange(n) - base
+    by_own_low = _by_group(own_lows, group_of, offsets)
+    by_own_high = _by_group(own_highs, group_of, offsets)
+    boundaries, boundary_offsets = np.empty(2 * n // block + n_groups, np.int64), offsets.copy()
+    _cut(own_lows[by_own_low], own_highs[by_own_high], offsets, block, boundaries, boundary_offsets)
+    boundaries = boundaries[: boundary_offsets[-1]].copy()
+    reaches = np.empty((2, n), np.int32)
+    inside = np.empty((2, n), np.bool_)
+    _reach_lows(own_lows, by_own_low, offsets, boundaries, boundary_offsets, reaches[0], inside[0])
+    _reach_highs(
+        own_highs, by_own_high, offsets, boundaries, boundary_offsets, reaches[1], inside[1]
+    )  # fmt: skip
+    n_blocks = np.diff(boundary_offsets)
+    node_bases = np.zeros(n_groups + 1, np.int64)
+    np.cumsum(_n_nodes(n_blocks, fanout_bits), out=node_bases[1:])
+    tree = Rectangles(
+        points, offsets, signposts(lows, offsets), signposts(highs[by_high], offsets),
+        low_to_high, high_to_low, fanout_bits, long, boundaries, boundary_offsets, node_bases,
+        np.zeros(node_bases[-1] + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32),
+        np.zeros(boundaries.size + 1, np.int64), np.empty((2, 0), np.int64),
+        np.empty((2, 0), np.int32),
+    )  # fmt: skip
+    _size_lists(tree, reaches, inside)
+    n_listed, n_ragged = tree.node_offsets[-1], tree.ragged_offsets[-1]
+    tree = tree._replace(
+        node_lows=np.empty(n_listed, np.int32), node_highs=np.empty(n_listed, np.int32),
+        ragged_own=np.empty((2, n_ragged), np.int64),
+        ragged_ranks=np.empty((2, n_ragged), np.int32),
+    )  # fmt: skip
+    _list_by_low(tree, reaches)
+    _list_by_high(tree, reaches)
+    _list_ragged(tree, reaches, inside, own_lows, own_highs)
+    return tree
+
+
+def _by_group(values: Int64s, group_of: Int32s, offsets: Int64s) -> Int32s:
+    """The places by group, and by ascending value within each."""
+    order = np.argsort(values).astype(np.int32)
+    if offsets.size <= 2:
+        return order
+    dealt = np.empty(order.size, np.int32)
+    _deal(order, group_of, offsets, dealt)
+    return dealt
+
+
+def _n_nodes(n_blocks: Int64s, fanout_bits: int) -> Int64s:
+    """How many nodes stand above so many blocks, the blocks included."""
+    total, level = n_blocks.copy(), n_blocks
+    while np.any(level > 1):
+        above = np.where(level > 1, (level + (1 << fanout_bits) - 1) >> fanout_bits, 0)
+        total, level = total + above, above
+    return total
+
+
+@kernel
+def _deal(order: Int32s, group_of: Int32s, offsets: Int64s, dealt: Int32s) -> None:
+    """Part an order by group."""
+    following = offsets.copy()
+    for i in range(order.size):
+        group = group_of[order[i]]
+        dealt[following[group]] = order[i]
+        following[group] += 1
+
+
+@kernel
+def _cut(
+    lows: Int64s, highs: Int64s, offsets: Int64s, block: int,
+    boundaries: Int64s, boundary_offsets: Int64s,
+) -> None:  # fmt: skip
+    """Cut each group's own axis at every `block`-th end; a high ends before its next key.
+
+    An end that occurs `block` times or more is a boundary, so no block has that many inside.
+    """
+    used = 0
+    boundary_offsets[0] = 0
+    for g in range(offsets.size - 1):
+        i, j, end = offsets[g], offsets[g], offsets[g + 1]
+        first, rank = used, 0
+        while i < end or j < end:
+            if j == end or highs[j] == FAR or (i < end and lows[i] <= highs[j] + 1):
+                if i == end:
+                    break  # what is left reaches to the end of the line
+                key = lows[i]
+                i += 1
+            else:
+                key = highs[j] + 1
+                j += 1
+            if rank % block == 0 and (used == first or boundaries[used - 1] != key):
+                boundaries[used] = key
+                used += 1
+            rank += 1
+        boundary_offsets[g + 1] = used
+
+
+@kernel
+def _reach_lows(
+    own_lows: Int64s, order: Int32s, offsets: Int64s, boundaries: Int64s, boundary_offsets: Int64s,
+    firsts: Int32s, inside: Bools,
+) -> None:  # fmt: skip
+    """The first block that each member may cover, and whether it begins inside the one before."""
+    for g in range(offsets.size - 1):
+        begin, stop = boundary_offsets[g], boundary_offsets[g + 1]
+        at = begin
+        for i in range(offsets[g], offsets[g + 1]):
+            low = own_lows[order[i]]
+            while at < stop and boundaries[at] < low:
+                at += 1
+            firsts[order[i]] = at - begin
+            inside[order[i]] = at == stop or boundaries[at] != low
+
+
+@kernel
+def _reach_highs(
+    own_highs: Int64s, order: Int32s, offsets: Int64s, boundaries: Int64s, boundary_offsets: Int64s,
+    stops: Int32s, inside: Bools,
+) -> None:  # fmt: skip
+    """The block up to which each member may cover, and whether it ends inside that one."""
+    for g in range(offsets.size - 1):
+        begin, stop = boundary_offsets[g], boundary_offsets[g + 1]
+        at = begin
+        for i in range(offsets[g], offsets[g + 1]):
+            high = own_highs[order[i]]
+            while at < stop and boundaries[at] <= high:
+                at += 1
+            whole = high == FAR or (at < stop and boundaries[at] == high + 1)
+            stops[order[i]] = at - begin - 1 + whole
+            inside[order[i]] = not whole
+
+
+@inlined
+def _nodes_of(first: int, stop: int, n_blocks: int, bits: int, out: Int64s) -> int:
+    """The highest nodes that cover the blocks `first` to `stop`, each once; how many."""
+    count, base, level, mask = 0, 0, n_blocks, (1 << bits) - 1
+    # Beyond the last block is nothing, so who covers the last one covers all that follow.
+    to_the_end = stop == n_blocks
+    while first < stop:
+        if level == 1:
+            out[count] = base
+            return count + 1
+        while first < stop and first & mask:
+            out[count] = base + first
+            count += 1
+            first += 1
+        while first < stop and stop & mask and not to_the_end:
+            stop -= 1
+            out[count] = base + stop
+            count += 1
+        base += level
+        level = (level + mask) >> bits
+        first = (first + mask) >> bits
+        stop = level if to_the_end else stop >> bits
+    return count
+
+
+@kernel
+def ancestors_of(tree: Rectangles, group: int, block: int, out: Int64s) -> int:
+    """The nodes above a block whose lists are not empty, from the block up; how many."""
+    bits = tree.fanout_bits
+    level = tree.boundary_offsets[group + 1] - tree.boundary_offsets[group]
+    base, count = tree.node_bases[group], 0
+    while True:
+        node = base + block
+        if tree.node_offsets[node + 1] > tree.node_offsets[node]:
+            out[count] = node
+            count += 1
+        if level == 1:
+            return count
+        base += level
+        level = (level + (1 << bits) - 1) >> bits
+        block >>= bits
+
+
+@kernel
+def _size_lists(tree: Rectangles, reaches: Int32s, inside: Bools) -> None:
+    """Fill in `node_offsets` and `ragged_offsets`."""
+    nodes = np.empty(MOST_NODES, np.int64)
+    for g in range(tree.points.size):
+        n_blocks = tree.boundary_offsets[g + 1] - tree.boundary_offsets[g]
+        node_base, block_base = tree.node_bases[g] + 1, tree.boundary_offsets[g] + 1
+        for i in range(tree.offsets[g], tree.offsets[g + 1]):
+            first, stop = reaches[0, i], reaches[1, i]
+            for k in range(_nodes_of(first, stop, n_blocks, tree.fanout_bits, nodes)):
+                tree.node_offsets[node_base + nodes[k]] += 1
+            if inside[0, i]:
+                tree.ragged_offsets[block_base + first - 1] += 1
+            if inside[1, i] and not (inside[0, i] and first - 1 == stop):
+                tree.ragged_offsets[block_base + stop] += 1
+    for node in range(tree.node_offsets.size - 1):
+        tree.node_offsets[node + 1] += tree.node_offsets[node]
+    for block in range(tree.ragged_offsets.size - 1):
+        tree.ragged_offsets[block + 1] += tree.ragged_offsets[block]
+
+
+@kernel
+def _list_by_low(tree: Rectangles, reaches: Int32s) -> None:
+    """Fill in `node_lows`."""
+    nodes, following = np.empty(MOST_NODES, np.int64), tree.node_offsets.copy()
+    for g in range(tree.points.size):
+        n_blocks = tree.boundary_offsets[g + 1] - tree.boundary_offsets[g]
+        for i in range(tree.offsets[g], tree.offsets[g + 1]):
+            first, stop = reaches[0, i], reaches[1, i]
+            for k in range(_nodes_of(first, stop, n_blocks, tree.fanout_bits, nodes)):
+                node = tree.node_bases[g] + nodes[k]
+                tree.node_lows[following[node]] = i - tree.offsets[g]
+                following[node] += 1
+
+
+@kernel
+def _list_by_high(tree: Rectangles, reaches: Int32s) -> None:
+    """Fill in `node_highs`."""
+    nodes, following = np.empty(MOST_NODES, np.int64), tree.node_offsets.copy()
+    for g in range(tree.points.size):
+        n_blocks = tree.boundary_offsets[g + 1] - tree.boundary_offsets[g]
+        begin = tree.offsets[g]
+        for h in range(begin, tree.offsets[g + 1]):
+            i = begin + tree.high_to_low[h]
+            first, stop = reaches[0, i], reaches[1, i]
+            for k in range(_nodes_of(first, stop, n_blocks, tree.fanout_bits, nodes)):
+                node = tree.node_bases[g] + nodes[k]
+                tree.node_highs[following[node]] = h - begin
+                following[node] += 1
+
+
+@kernel
+def _list_ragged(
+    tree: Rectangles, reaches: Int32s, inside: Bools, own_lows: Int64s, own_highs: Int64s
+) -> None:
+    """Fill in what is ragged, in each block by rank in the low order."""
+    following = tree.ragged_offsets.copy()
+    for g in range(tree.points.size):
+        block_base = tree.boundary_offsets[g]
+        for i in range(tree.offsets[g], tree.offsets[g + 1]):
+            first, stop = reaches[0, i] - 1, reaches[1, i]
+            for end in range(2):
+                if not inside[end, i] or (end == 1 and inside[0, i] and first == stop):
+                    continue
+                block = block_base + (first if end == 0 else stop)
+                at = following[block]
+                following[block] += 1
+                tree.ragged_own[0, at], tree.ragged_own[1, at] = own_lows[i], own_highs[i]
+                tree.ragged_ranks[0, at] = i - tree.offsets[g]
+                tree.ragged_ranks[1, at] = tree.low_to_high[i]
