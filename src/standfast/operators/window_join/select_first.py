@@ -166,7 +166,7 @@ def _keep_near(
             count_below(keys, lows[:n], begins)
             count_up_to(keys, highs[:n], ends)
             for i in range(n):
-                begin, end, verdict = np.int64(begins[i]), np.int64(ends[i]), _MISS
+                begin, end, verdict = int(np.int64(begins[i])), int(np.int64(ends[i])), _MISS
                 if begin < end and not written:
                     row = highest(newest, start + begin, start + end)
                     verdict = _judge(run, row, time, windows[i], is_float)
