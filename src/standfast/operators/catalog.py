@@ -24,8 +24,11 @@ from standfast.operators.base import (
 from standfast.operators.filter.boxes import Boxes
 from standfast.operators.filter.interval_tree import IntervalTree
 from standfast.operators.filter.naive import Naive as NaiveFilter
+from standfast.operators.select_join.groups import ByGroups as ByRectangleGroups
+from standfast.operators.select_join.join_first import JoinFirst
 from standfast.operators.select_join.naive import Naive as NaiveSelect
 from standfast.operators.select_join.select_first import SelectFirst
+from standfast.operators.select_join.vanilla import Vanilla
 
 QuestionName = Literal["filter", "band_join", "select_join", "window_join"]
 
@@ -47,7 +50,10 @@ BAND_JOINS: dict[str, type[BandStrategy]] = {
 
 SELECT_JOINS: dict[str, type[SelectStrategy]] = {
     "naive": NaiveSelect,
+    "vanilla": Vanilla,
+    "join_first": JoinFirst,
     "select_first": SelectFirst,
+    "groups": ByRectangleGroups,
 }
 
 WINDOW_JOINS: dict[str, type[WindowStrategy]] = {}
