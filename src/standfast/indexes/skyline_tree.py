@@ -28,12 +28,12 @@ import numpy as np
 
 from standfast._numba import in_parts, kernel
 from standfast.arrays import Int32s, Int64s
-from standfast.indexes.interval_tree import IntervalTree
+from standfast.indexes.interval_tree import LONG, IntervalTree
 from standfast.indexes.keys import FAR, LEAST, difference
 from standfast.indexes.skylines import Skylines
 
 BUCKET = 32
-WIDTH = 8
+WIDTH = 8  # of stairs at first: at least 8
 
 
 class Columns(NamedTuple):
@@ -54,6 +54,14 @@ class Candidates(NamedTuple):
     slice_offsets: Int64s
     starts: Int32s
     stops: Int32s
+
+
+class Reach(NamedTuple):
+    """The largest of each column by group: how far stairs can matter."""
+
+    lows: Int64s
+    highs: Int64s
+    windows: Int64s
 
 
 class Views(NamedTuple):
@@ -87,7 +95,6 @@ class SkylineTree:
             slots, lows, highs = slots[by_slot], lows[:, by_slot], highs[:, by_slot]
         n = slots.size
         self.slots = slots.astype(np.int32)
-        self.largest = int(highs[2].max())
         self._tree = IntervalTree(np.arange(n), lows[0], highs[0], bucket=bucket)
         entries = self._tree.order.slots
         self._places = np.empty((2, n), np.int32)
@@ -97,6 +104,7 @@ class SkylineTree:
             self.slots[entries], np.full(2 * n, -1, np.int32),
             ~lows[1, entries], highs[1, entries], highs[2, entries],
         )  # fmt: skip
+        self._reach = Reach(*(np.empty(0, np.int64) for _ in range(3)))
         self.partition_version = -1  # for whoever sets the groups
 
     @property
@@ -106,6 +114,9 @@ class SkylineTree:
     def set_groups(self, groups: Int32s) -> None:
         """Tell the stabbing group of every entry, by ascending slot."""
         self._columns.groups[self._places] = groups
+        n_groups = int(groups.max()) + 1
+        self._reach = Reach(*(np.full(n_groups, LEAST) for _ in range(3)))
+        _stretch(self._columns, self.slots.size, self._reach)
 
     def bury(self, entries: Int64s) -> None:
         """Take entries out of later answers."""
@@ -141,7 +152,7 @@ class SkylineTree:
 
         def test(first: int, last: int) -> None:
             _test(
-                self._columns, found, by_value, views, points, self.largest, is_float,
+                self._columns, self._reach, found, by_value, views, points, is_float,
                 first, last, ends, out,
             )  # fmt: skip
 
@@ -171,6 +182,16 @@ def candidate_counts(found: Candidates) -> Int64s:
 
 
 @kernel
+def _stretch(columns: Columns, n: int, reach: Reach) -> None:
+    """Take every box, which has its first place among the first n, into the reach of its group."""
+    for place in range(n):
+        group = columns.groups[place]
+        reach.lows[group] = max(reach.lows[group], columns.lows[place])
+        reach.highs[group] = max(reach.highs[group], columns.highs[place])
+        reach.windows[group] = max(reach.windows[group], columns.windows[place])
+
+
+@kernel
 def _stairs(width: int, n_groups: int) -> Stairs:
     size = width * n_groups
     return Stairs(
@@ -182,59 +203,91 @@ def _stairs(width: int, n_groups: int) -> Stairs:
 
 @kernel
 def _test(
-    columns: Columns, found: Candidates, by_value: Int64s, views: Views, points: Int64s,
-    largest: int, is_float: bool, first: int, last: int, ends: Int64s, out: Int32s,
+    columns: Columns, reach: Reach, found: Candidates, by_value: Int64s, views: Views,
+    points: Int64s, is_float: bool, first: int, last: int, ends: Int64s, out: Int32s,
 ) -> None:  # fmt: skip
+    """Test the candidates of rows `first` to `last`, slice by slice."""
     stairs = _stairs(WIDTH, points.size)
+    every_group = np.arange(reach.highs.size).astype(np.int32)
     for row in range(first, last):
         event = by_value[row]
         if views.starts[event] == views.stops[event]:
             continue
+        end = ends[event]
         n_short = found.offsets[row + 1] - found.offsets[row]
-        for part in range(-1, found.slice_offsets[row + 1] - found.slice_offsets[row]):
-            if part < 0:
-                places = found.places[found.offsets[row] : found.offsets[row + 1]]
-                start, stop = 0, n_short
+        n_slices = found.slice_offsets[row + 1] - found.slice_offsets[row]
+        meets_all = n_slices * LONG > every_group.size
+        if meets_all:
+            stairs = _ready(
+                stairs, every_group, 0, every_group.size, row, event, views, points, reach, is_float
+            )
+        for part in range(n_short + n_slices):
+            if part < n_short:
+                start = found.places[found.offsets[row] + part]
+                stop = start + 1
             else:
-                places = found.places[:0]
-                slice_ = found.slice_offsets[row] + part
-                start, stop = found.starts[slice_], found.stops[slice_]
-            for i in range(start, stop):
-                group = columns.groups[places[i] if places.size else i]
-                while stairs.stamps[group] != row:
-                    if _climb(stairs, group, row, views, event, points[group], largest, is_float):
-                        stairs.stamps[group] = row
-                    else:
-                        stairs = _stairs(2 * stairs.width, points.size)
-            ends[event] = _search(columns, stairs, places, start, stop, ends[event], out)
+                number = found.slice_offsets[row] + part - n_short
+                start, stop = found.starts[number], found.stops[number]
+            if not meets_all:
+                stairs = _ready(
+                    stairs, columns.groups, start, stop, row, event, views, points, reach, is_float
+                )
+            end = _search(columns, stairs, start, stop, end, out)
+        ends[event] = end
 
 
 @kernel
-def _search(
-    columns: Columns, stairs: Stairs, places: Int32s, start: int, stop: int, end: int, out: Int32s
-) -> int:
-    """Append the candidates that are affected; the new end."""
-    half = stairs.width >> 1
-    for i in range(start, stop):
-        place = places[i] if places.size else i
-        right = left = columns.groups[place] * stairs.width
+def _ready(
+    stairs: Stairs, groups: Int32s, start: int, stop: int, row: int, event: int,
+    views: Views, points: Int64s, reach: Reach, is_float: bool,
+) -> Stairs:  # fmt: skip
+    """Stairs that this event has climbed for the groups from `start` to `stop`."""
+    i = start
+    while i < stop:
+        group = groups[i]
+        if stairs.stamps[group] == row:
+            i += 1
+        elif _climb(stairs, group, views, event, points[group], reach, is_float):
+            stairs.stamps[group] = row
+        else:
+            stairs, i = _stairs(2 * stairs.width, points.size), start
+    return stairs
+
+
+@kernel
+def _search(columns: Columns, stairs: Stairs, start: int, stop: int, end: int, out: Int32s) -> int:
+    """Append the candidates that are affected; the new end.
+
+    The last three steps are written out, without a loop: then the processor need not guess.
+    """
+    right_keys, left_keys = stairs.right_keys, stairs.left_keys
+    width, half = np.uint64(stairs.width), np.uint64(stairs.width >> 1)
+    one, two, four = np.uint64(1), np.uint64(2), np.uint64(4)
+    for place in range(start, stop):
+        right = np.uint64(columns.groups[place]) * width  # unsigned: no index from the end
+        left = right
         high, low = columns.highs[place], columns.lows[place]
         step = half
-        while step:
-            right += step if stairs.right_keys[right + step] <= high else 0
-            left += step if stairs.left_keys[left + step] <= low else 0
-            step >>= 1
-        need = min(stairs.right_needs[right], stairs.left_needs[left])
-        slot = columns.slots[place]
+        while step > four:
+            right += step * np.uint64(right_keys[right + step] <= high)
+            left += step * np.uint64(left_keys[left + step] <= low)
+            step >>= one
+        right += four * np.uint64(right_keys[right + four] <= high)
+        left += four * np.uint64(left_keys[left + four] <= low)
+        right += two * np.uint64(right_keys[right + two] <= high)
+        left += two * np.uint64(left_keys[left + two] <= low)
+        right += np.uint64(right_keys[right + one] <= high)
+        left += np.uint64(left_keys[left + one] <= low)
+        window, slot = columns.windows[place], columns.slots[place]
+        is_near = (stairs.right_needs[right] < window) | (stairs.left_needs[left] < window)
         out[end] = slot
-        end += (need < columns.windows[place]) & (slot >= 0)
+        end += is_near & (slot >= 0)
     return end
 
 
 @kernel
 def _climb(
-    stairs: Stairs, group: int, row: int, views: Views, event: int, point: int,
-    largest: int, is_float: bool,
+    stairs: Stairs, group: int, views: Views, event: int, point: int, reach: Reach, is_float: bool
 ) -> bool:  # fmt: skip
     """Write the stairs of a group as this event sees them; whether the width is enough."""
     is_past, time = views.is_past[event], views.times[event]
@@ -249,20 +302,26 @@ def _climb(
             high = middle
     for side in range(2):
         keys, needs, links = stairs.right_keys, stairs.right_needs, line.right
+        limit = reach.highs[group]
         i = low - begin if low < end else -1
         if side:
             keys, needs, links = stairs.left_keys, stairs.left_needs, line.left
+            limit = reach.lows[group]
             i = low - begin - (low == end or line.keys[low] != point)
         base = group * stairs.width
         at, stop = base + 1, base + stairs.width
         keys[base], needs[base] = LEAST, FAR
         while i >= 0:
             near, key = line.near[begin + i], line.keys[begin + i]
+            if side:
+                key = ~key
+            if key > limit:
+                break
             distance = abs(difference(near, time, is_float)) if is_past else -near
-            if distance <= largest:
+            if distance <= reach.windows[group]:
                 if at == stop:
                     return False
-                keys[at], needs[at] = ~key if side else key, distance - 1
+                keys[at], needs[at] = key, distance - 1
                 at += 1
             i = links[begin + i]
         keys[at:stop] = FAR

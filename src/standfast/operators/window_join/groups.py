@@ -166,7 +166,7 @@ class GroupsOfSide:
         for tree, part in zip(trees, found, strict=True):
             tree.test(part, by_value, views, self._points, ends, out, is_float=self.is_float)
         counts = ends - starts
-        hit = np.empty(int(counts.sum()), np.int32)
+        hit = pooled(int(counts.sum()), np.int32)
         _compact(starts, ends, out, hit)
         self.n_candidates += int(most.sum())
         self._candidates_each = float(most.mean())
