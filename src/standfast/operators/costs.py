@@ -56,10 +56,20 @@ def _terms(*texts: str) -> tuple[Term, ...]:
     return tuple(Term(*pair) if len(pair) == 2 else Term(pair[0], "one") for pair in pairs)
 
 
-# Traits of an event: joins is 1 if any row has the event's code and else 0; rows is m'; search is
-# log2(1 + m'); stabbed is n', own ranges that hold the event; scattered is n'', those of scattered
-# queries. Stats of a batch: share is the part of the queries whose other range holds a stored row;
-# sizes is the sum of log2 of the sizes of the groups, hot_sizes that of the hot ones.
+# What the terms are made of. Traits of an event: joins is 1 if a row has its code and else 0;
+# is_new is 1 at the first event of a code that joins; rows is m'; search is log2(1 + m'), for
+# new_search only at the first event of a code; stabbed is n', own ranges that hold the event;
+# scattered is n'', those of scattered queries. Stats of a batch: share is the part of the queries
+# whose other range holds a stored row; sizes is the sum of log2 of the sizes of the groups,
+# hot_sizes that of the hot ones.
+TRAITS: dict[str, tuple[str, ...]] = {
+    "band_join": ("one",),
+    "select_join": (
+        "one", "joins", "is_new", "search", "new_search", "rows", "rows_stabbed",
+        "stabbed", "stabbed_search", "scattered", "scattered_search",
+    ),
+}  # fmt: skip
+
 TERMS: dict[str, dict[str, tuple[Term, ...]]] = {
     "band_join": {
         "per_query": _terms("one", "queries", "queries_search"),
@@ -69,7 +79,9 @@ TERMS: dict[str, dict[str, tuple[Term, ...]]] = {
         "hotspot": _terms("one", "hot", "hot_sizes", "scattered", "scattered_search"),
     },
     "select_join": {
-        "vanilla": _terms("one", "log_stored", "queries * joins", "queries * search"),
+        "vanilla": _terms(
+            "one", "log_stored", "queries * joins", "one * stabbed", "one * stabbed_search"
+        ),
         "join_first": _terms(
             "one", "log_stored", "one * rows", "log_queries * rows", "share * rows_stabbed"
         ),
@@ -77,11 +89,13 @@ TERMS: dict[str, dict[str, tuple[Term, ...]]] = {
             "one", "log_stored", "log_queries * joins", "one * stabbed", "one * stabbed_search"
         ),
         "groups": _terms(
-            "one", "log_stored", "groups * joins", "groups * search", "sizes * joins"
+            "one", "groups * is_new", "groups * new_search", "groups * joins", "sizes * joins",
+            "one * stabbed",
         ),
         "hotspot": _terms(
-            "one", "log_stored", "hot * joins", "hot * search", "hot_sizes * joins",
-            "log_scattered * joins", "one * scattered", "one * scattered_search",
+            "one", "log_stored", "hot * is_new", "hot * new_search", "hot * joins",
+            "hot_sizes * joins", "log_scattered * joins", "one * stabbed", "one * scattered",
+            "one * scattered_search",
         ),
     },
 }  # fmt: skip
@@ -112,12 +126,12 @@ class Model:
 
     def __init__(self, question: str, constants: Constants) -> None:
         terms, known = TERMS[question], constants.ways[question]
-        self.ways = tuple(terms)
+        self.question, self.ways = question, tuple(terms)
         self.source = constants.source
         self.constants = {way: known[way].terms for way in terms}
         every = sorted({term for way in terms.values() for term in way})
         self.stats = sorted({term.stat for term in every})
-        self.traits = sorted({term.trait for term in every})
+        self.traits = TRAITS[question]
         self.calls = np.array([known[way].call for way in self.ways])
         self.builds = np.array([known[way].build for way in self.ways])
         self.spans = np.array([known[way].spans for way in self.ways])

@@ -22,8 +22,12 @@ class GroupStats:
     def __init__(self) -> None:
         self.least = 1.0  # a group of this size is hot
         self._known = False
-        self._stats: dict[str, float] = {}
         self.sizes = np.empty(0, np.int64)
+        self._hot: Int64s | None = None  # sizes, if they are known
+        self._n_scattered = 0
+        # What the cost terms call groups, sizes, hot, hot_sizes, scattered.
+        self.stats: dict[str, float] = {}
+        self._sum_up()
 
     def forget(self) -> None:
         """The queries have changed."""
@@ -33,14 +37,11 @@ class GroupStats:
     def is_known(self) -> bool:
         return self._known
 
-    def learn(self, sizes: Int64s) -> None:
-        """Take the sizes of all groups."""
-        self.sizes, self._known = sizes, True
+    def learn(self, sizes: Int64s, hot: Int64s | None = None, n_scattered: int = 0) -> None:
+        """Take the sizes of all groups, and of the hot ones where somebody keeps them apart."""
+        self.sizes, self._hot, self._n_scattered = sizes, hot, n_scattered
+        self._known = True
         self._sum_up()
-
-    def stats(self) -> dict[str, float]:
-        """What the cost terms call groups, sizes, hot, hot_sizes, scattered."""
-        return self._stats
 
     def decide(self, group_us: float, log_us: float, member_us: float) -> bool:
         """Find the size from which on a group is hot; tells whether it has drifted.
@@ -56,13 +57,16 @@ class GroupStats:
         return True
 
     def _sum_up(self) -> None:
-        is_hot, logs = self.sizes >= self.least, np.log2(1.0 + self.sizes)
-        self._stats = {
+        hot, n_scattered = self._hot, float(self._n_scattered)
+        if hot is None:
+            is_hot = self.sizes >= self.least
+            hot, n_scattered = self.sizes[is_hot], float(self.sizes[~is_hot].sum())
+        self.stats = {
             "groups": float(self.sizes.size),
-            "sizes": float(logs.sum()),
-            "hot": float(np.count_nonzero(is_hot)),
-            "hot_sizes": float(logs[is_hot].sum()),
-            "scattered": float(self.sizes[~is_hot].sum()),
+            "sizes": float(np.log2(1.0 + self.sizes).sum()),
+            "hot": float(hot.size),
+            "hot_sizes": float(np.log2(1.0 + hot).sum()),
+            "scattered": n_scattered,
         }
 
 

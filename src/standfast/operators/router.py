@@ -103,7 +103,6 @@ class Ledger:
         self.estimated = np.zeros(n_ways)  # the same as it was expected
         self.credit = np.zeros(n_ways)  # microseconds, as all below
         self.rent = np.zeros(n_ways)
-        self.building = np.ones(n_ways)  # measured over estimated time of building
         self._log = np.zeros(n_ways)
         self._weight = np.zeros(n_ways)
 
@@ -187,10 +186,14 @@ class Routing(Generic[S]):
             expected = float(self.model.calls[w] + costs[w, places].sum())
             expected *= 1 - self.model.spans[w]  # which nobody may ask for
             self.ledger.events[w] += places.size
-            # What a way did to put itself in order says nothing of what events cost.
             if way not in self._changed:
                 self.ledger.measure(w, places.size, now - before, expected)
-            self._changed.discard(way)
+            else:
+                # The way put itself in order first, which belongs to its rent. Or it was compiled,
+                # which nobody is to pay for: more than a new building it never is.
+                rent = 1e6 * (now - before) - float(factors[w]) * expected
+                self.ledger.rent[w] += min(max(0.0, rent), float(self._prices()[w]))
+                self._changed.discard(way)
             parts.append(Part(places, hits))
         return joined(n_events, parts)
 
@@ -241,30 +244,37 @@ class Routing(Generic[S]):
         book = self.ledger
         book.credit[~usable] += np.maximum(gains[~usable], 0)
         book.rent[usable] = np.maximum(book.rent[usable] - gains[usable], 0)
-        prices = len(self.queries) * self.model.builds * book.building
+        prices = self._prices()
         wanted = ~usable & (book.credit > PATIENCE * prices)
         if wanted.any():
             # One at a time: the best of them may leave the others nothing to save.
             best = int(np.argmax(np.where(wanted, book.credit - prices, -np.inf)))
-            self._build(best, prices[best])
+            self.build(self.model.ways[best])
             book.credit[~usable] = 0.0
             return self._choose(costs, calls)
         if self.n_batches % EXPLORE_EVERY == 0:
             _deal(costs, usable, choice, EXPLORE_EVENTS, EXPLORE_WITHIN, self.n_batches)
         return choice
 
-    def _build(self, w: int, price: float) -> None:
-        begin, name = self._clock(), self.model.ways[w]
+    def made(self, name: str) -> S:
+        """A way with all queries in it."""
         way, slots = self._make[name](), self.queries.living()
         if slots.size:
             way.add(slots, *self.queries.of(slots))
-        took = 1e6 * (self._clock() - begin)
-        if price > 0 and took > NOISE_US:
-            self.ledger.building[w] *= min(8.0, max(0.125, took / price))
-        self.built[name] = way
-        self.ledger.rent[w] = 0.0
-        self.n_built += 1
-        self._changed.add(name)
+        return way
+
+    def build(self, name: str) -> None:
+        """Have a way with all queries in it, whether it pays or not."""
+        if name not in self.built:
+            self.built[name] = self.made(name)
+            self.ledger.rent[self.model.ways.index(name)] = 0.0
+            self.n_built += 1
+            self._changed.add(name)
+
+    def _prices(self) -> Floats:
+        """What it costs to build each way, in microseconds."""
+        prices: Floats = len(self.queries) * self.model.builds
+        return prices
 
     def _forward(self, change: Callable[[S], None]) -> None:
         """Apply a change to every built way; drop those whose rent is not paid."""
@@ -275,7 +285,7 @@ class Routing(Generic[S]):
                 self._changed.add(name)
                 before, begin = begin, self._clock()
                 book.rent[w] += 1e6 * (begin - before)
-        prices = len(self.queries) * self.model.builds * book.building
+        prices = self._prices()
         for w in np.argsort(-book.rent).tolist():
             name = self.model.ways[w]
             is_due = book.rent[w] > NOISE_US + prices[w]

@@ -59,13 +59,18 @@ class Routed(BandStrategy):
 
     def process(self, values: Int64s, stored: SortedRuns, *, minuend: bool) -> Hits:
         def estimate() -> Floats:
-            us = self.routing.model.weights(self._stats(len(stored)))
-            return np.repeat(us, values.size, axis=1)
+            stats, traits = self.features(values, stored)
+            costs: Floats = self.routing.model.weights(stats) @ traits
+            return costs
 
         def process(way: BandStrategy, places: Int64s) -> Hits:
             return way.process(values[places], stored, minuend=minuend)
 
         return self.routing.answer(values.size, estimate, process)
+
+    def features(self, values: Int64s, stored: SortedRuns) -> tuple[dict[str, float], Floats]:
+        """What the costs of a batch depend on: stats of the whole, one trait of each event."""
+        return self._stats(len(stored)), np.ones((1, values.size))
 
     def check(self) -> None:
         self.routing.check()
@@ -85,28 +90,27 @@ class Routed(BandStrategy):
         """The stats of a batch that the cost terms ask for."""
         n, log_stored = len(self.routing.queries), math.log2(2 + n_stored)
         if not self.groups.is_known:
-            self.groups.learn(self._sizes())
+            self._learn()
             self._decide(log_stored)
-        stats = {
-            "one": 1.0, "queries": n, "stored": n_stored, "queries_search": n * log_stored,
-            "stored_search": n_stored * math.log2(2 + n), **self.groups.stats(),
-        }  # fmt: skip
-        hotspot = self.routing.built.get("hotspot")
-        if isinstance(hotspot, Hotspot):
-            hot, _ = hotspot.tracker.group_sizes()
-            stats["hot"], stats["hot_sizes"] = hot.size, float(np.log2(1.0 + hot).sum())
-            stats["scattered"] = hotspot.tracker.n_scattered
-        stats["scattered_search"] = stats["scattered"] * log_stored
-        return stats
+        return self.groups.stats | {
+            "one": 1.0,
+            "queries": float(n),
+            "stored": float(n_stored),
+            "queries_search": n * log_stored,
+            "stored_search": n_stored * math.log2(2 + n),
+            "scattered_search": self.groups.stats["scattered"] * log_stored,
+        }
 
-    def _sizes(self) -> Int64s:
-        """The sizes of all groups, from a way that keeps them."""
+    def _learn(self) -> None:
+        """Take the sizes of the groups from the ways that keep them."""
         groups, hotspot = (self.routing.built.get(way) for way in ("groups", "hotspot"))
-        if isinstance(groups, ByGroups):
-            return groups.partition.group_sizes()[1]
+        sizes, hot, n_scattered = self.groups.sizes, None, 0
         if isinstance(hotspot, Hotspot):
-            return np.concatenate(hotspot.tracker.group_sizes())
-        return self.groups.sizes
+            hot, scattered = hotspot.tracker.group_sizes()
+            sizes, n_scattered = np.concatenate([hot, scattered]), hotspot.tracker.n_scattered
+        if isinstance(groups, ByGroups):
+            sizes = groups.partition.group_sizes()[1]
+        self.groups.learn(sizes, hot, n_scattered)
 
     def _decide(self, log_stored: float) -> None:
         """Hot or scattered: a hotspot way of another opinion is given up."""

@@ -1,0 +1,165 @@
+"""What the cost of an event of an equality join depends on, for a whole batch at once.
+
+rows      m'   rows of the event's code, counted in the runs: exact but for tombstones
+stabbed   n'   own ranges that hold the event, estimated
+scattered n''  the same of scattered queries only
+is_new         1 for the first event of its code in the batch: what ways do once for a code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log2
+from typing import Literal
+
+import numpy as np
+
+from standfast._numba import kernel
+from standfast.arrays import Int64s
+from standfast.indexes.hotspot_tracker import HotspotTracker
+from standfast.indexes.interval_histogram import STALE, StabbedCounts
+from standfast.indexes.sorted_runs import SortedRuns, block
+from standfast.operators.costs import TRAITS, Floats
+from standfast.operators.group_stats import GroupStats
+from standfast.operators.router import Queries
+
+# Events that are enough to shape a histogram after.
+ENOUGH = 64
+# A batch moves the means of events by one part in so many.
+SMOOTH = 8
+# Stored rows that are asked how many ranges hold them.
+SAMPLE = 256
+
+
+class SideStats:
+    """What is known of the queries as events of one side meet them."""
+
+    def __init__(self, side: Literal[0, 1]) -> None:
+        self.side = side
+        self.stabbed = StabbedCounts()  # ranges on the events' own side
+        self.groups = GroupStats()  # of the ranges on the other side
+        self.share = 0.0
+        # Means over events that join, smoothed: stabbed, search, is_new.
+        self.means: tuple[float, ...] = ()
+        self._scattered: StabbedCounts | None = None
+        self._tracker: HotspotTracker | None = None  # who the scattered are of
+        self._n_updates = 0  # of the tracker, when they were counted
+        self._n_stored = -1  # when the share was taken
+
+    def add(self, lows: Int64s, highs: Int64s) -> None:
+        self.stabbed.add(lows[self.side], highs[self.side])
+        self.groups.forget()
+
+    def remove(self, lows: Int64s, highs: Int64s) -> None:
+        self.stabbed.remove(lows[self.side], highs[self.side])
+        self.groups.forget()
+
+    def scatter(self, tracker: HotspotTracker | None, queries: Queries) -> None:
+        """Count the own ranges of the queries that a hotspot way holds as scattered.
+
+        Without such a way they are guessed. The count is made anew after enough changes.
+        """
+        if tracker is None:
+            self._scattered, self._tracker = None, None
+            return
+        n_changes = tracker.updates_total - self._n_updates
+        if tracker is not self._tracker or n_changes > STALE * tracker.n_intervals:
+            self._tracker, self._n_updates = tracker, tracker.updates_total
+            lows, highs = queries.of(tracker.scattered_slots())
+            self._scattered = StabbedCounts()
+            self._scattered.add(lows[self.side], highs[self.side])
+
+    def decide(self, us: Mapping[str, float]) -> bool:
+        """Find the size from which on a group is hot; tells whether it has drifted."""
+        if not self.means or not self.stabbed.n_ranges:
+            return False
+        stabbed, search, is_new = self.means
+        rate = stabbed / self.stabbed.n_ranges
+        group = us["hot x joins"]
+        group += is_new * (us["hot x is_new"] + us["hot x new_search"] * search)
+        member = rate * (us["scattered"] + us["scattered_search"] * search)
+        return self.groups.decide(group, us["hot_sizes x joins"], member)
+
+    def refine(self, queries: Queries, values: Int64s) -> None:
+        """Make the histograms fit the ranges and the events, if so much has changed."""
+        if self.stabbed.is_due and values.size >= ENOUGH:
+            lows, highs = queries.of(queries.living())
+            self.stabbed.rebuild(lows[self.side], highs[self.side], values)
+
+    def traits(self, codes: Int64s, values: Int64s, rows: Int64s) -> Floats:
+        """The traits of equality joins, in the order of `TRAITS`."""
+        stabbed = self.stabbed.estimate(values)
+        if self._scattered is not None:
+            scattered = self._scattered.estimate(values)
+        else:
+            scattered = stabbed * (self.groups.stats["scattered"] / max(1, self.stabbed.n_ranges))
+        out = np.empty((len(TRAITS["select_join"]), codes.size))
+        _traits(codes, rows, stabbed, scattered, out)
+        self._remember(out)
+        return out
+
+    def _remember(self, traits: Floats) -> None:
+        n_joining = traits[1].sum()
+        if n_joining:
+            now = (traits[[7, 3, 2]].sum(axis=1) / n_joining).tolist()
+            self.means = tuple(
+                old + (new - old) / SMOOTH for old, new in zip(self.means or now, now, strict=True)
+            )
+
+    def stats(self, other: StabbedCounts, stored: SortedRuns) -> dict[str, float]:
+        """The stats of a batch; `other` counts the ranges on the side of the stored rows."""
+        n_queries, n_stored = self.stabbed.n_ranges, len(stored)
+        if not self._n_stored / 2 < n_stored < self._n_stored * 2:
+            self._n_stored, self.share = n_stored, _share(other, n_queries, stored)
+        groups = self.groups.stats
+        return groups | {
+            "one": 1.0,
+            "queries": float(n_queries),
+            "share": self.share,
+            "log_stored": log2(2 + n_stored),
+            "log_queries": log2(2 + n_queries),
+            "log_scattered": log2(2 + groups["scattered"]),
+        }
+
+
+def rows_of(stored: SortedRuns, codes: Int64s) -> Int64s:
+    """How many rows have each of the ascending codes."""
+    rows = np.zeros(codes.size, np.int64)
+    for run in stored.runs:
+        _add_rows(run.codes, codes, rows)
+    return rows
+
+
+def _share(ranges: StabbedCounts, n_queries: int, stored: SortedRuns) -> float:
+    """The part of the queries whose range on the stored side holds a row, on average."""
+    if not stored.runs or not n_queries:
+        return 0.0
+    keys = stored.runs[0].keys
+    sample = keys[:: max(1, keys.size // SAMPLE)]
+    return float(np.mean(ranges.estimate(sample))) / n_queries
+
+
+@kernel
+def _add_rows(run: Int64s, codes: Int64s, rows: Int64s) -> None:
+    place, size = 0, 0
+    for e in range(codes.size):
+        if e == 0 or codes[e] != codes[e - 1]:
+            first, place = block(run, codes[e], place)
+            size = place - first
+        rows[e] += size
+
+
+@kernel
+def _traits(codes: Int64s, rows: Int64s, stabbed: Floats, scattered: Floats, out: Floats) -> None:
+    search = 0.0
+    for e in range(codes.size):
+        is_new = e == 0 or codes[e] != codes[e - 1]
+        joins, m = min(rows[e], 1), float(rows[e])
+        if is_new:
+            search = np.log2(1.0 + m)
+        n, s = joins * stabbed[e], joins * scattered[e]
+        out[0, e], out[1, e], out[2, e] = 1.0, joins, joins * is_new
+        out[3, e], out[4, e] = search, is_new * search
+        out[5, e], out[6, e] = m, m * n
+        out[7, e], out[8, e] = n, n * search
+        out[9, e], out[10, e] = s, s * search
