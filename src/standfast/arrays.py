@@ -51,6 +51,9 @@ def with_room(array: npt.NDArray[T], size: int) -> npt.NDArray[T]:
     return wide
 
 
+_NO_SLOTS: Int32s = np.empty(0, np.int32)
+
+
 class SpanList(NamedTuple):
     """Slices of a published order: event `events[i]` hit `order[starts[i]:stops[i]]`.
 
@@ -72,14 +75,13 @@ class SpanList(NamedTuple):
     @property
     def order(self) -> Int32s:
         """The published order of slots, put together: O(n), unlike the spans."""
-        return np.concatenate([slots for slots, _ in self.pieces])
+        return np.concatenate([_NO_SLOTS, *(slots for slots, _ in self.pieces)])
 
     @property
     def ranks(self) -> Int32s:
         """The rank of each entry of the order, 0 where it does not matter."""
-        return np.concatenate(
-            [np.zeros(s.size, np.int32) if ranks is None else ranks for s, ranks in self.pieces]
-        )
+        known = (np.zeros(s.size, np.int32) if ranks is None else ranks for s, ranks in self.pieces)
+        return np.concatenate([_NO_SLOTS, *known])
 
 
 class Hits(Protocol):
