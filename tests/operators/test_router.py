@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from standfast.arrays import Hits, Int64s, Matches, Spans
+from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators import router
-from standfast.operators.base import Strategy
+from standfast.operators.band_join.naive import Naive as NaiveBands
+from standfast.operators.band_join.routed import Routed as RoutedBands
+from standfast.operators.base import Arrivals, Strategy
 from standfast.operators.costs import Constants, Model, Term, WayCosts
 from standfast.operators.group_stats import GroupStats, least_hot
 from standfast.operators.router import Ledger, Queries, Routing, assign
+from standfast.operators.select_join.naive import Naive as NaiveSelects
+from standfast.operators.select_join.routed import Routed as RoutedSelects
 from standfast.operators.split import Part, Split, joined
 
 
@@ -339,10 +345,71 @@ def test_hot_and_scattered_follow_the_size_that_decides() -> None:
     groups = GroupStats()
     groups.learn(np.array([1, 3, 15, 63]))
     assert groups.decide(10.0, 0.0, 1.0), "drifted from 1 to 10"
-    stats = groups.stats()
+    stats = groups.stats
     assert (stats["groups"], stats["hot"], stats["scattered"]) == (4, 2, 4)
     assert (stats["sizes"], stats["hot_sizes"]) == (1 + 2 + 4 + 6, 4 + 6)
     assert not groups.decide(15.0, 0.0, 1.0), "less than twice as much"
     assert groups.is_known
     groups.forget()
     assert not groups.is_known
+
+
+@pytest.fixture
+def dealing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every way is built at once, and events are dealt to all of them in turn."""
+    monkeypatch.setattr(router, "PATIENCE", -1.0)
+    monkeypatch.setattr(router, "EXPLORE_EVERY", 1)
+    monkeypatch.setattr(router, "EXPLORE_EVENTS", 1)
+    monkeypatch.setattr(router, "EXPLORE_WITHIN", np.inf)
+
+
+@pytest.mark.usefixtures("dealing")
+@pytest.mark.parametrize("seed", range(3))
+def test_select_joins_dealt_to_all_ways_equal_the_naive_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    routed, naive, n = RoutedSelects(), NaiveSelects(), 40
+    lows = rng.integers(-20, 20, (2, n))
+    highs = lows + rng.integers(0, 15, (2, n))
+    for way in (routed, naive):
+        way.add(np.arange(n), lows, highs)
+    stored = SortedRuns(coded=True)
+    stored.insert(rng.integers(-20, 20, 30), np.arange(30), rng.integers(0, 8, 30))
+    for step in range(8):
+        side: Literal[0, 1] = 1 if step % 2 else 0
+        codes = np.sort(rng.integers(0, 9, 20))
+        events = Arrivals(codes, rng.integers(-25, 25, 20), np.empty(0, np.int64))
+        hits = routed.process(events, stored, side=side)
+        expected = slots_of(naive.process(events, stored, side=side))
+        assert slots_of(hits) == slots_in_spans(hits) == expected
+        if step % 3 == 2:
+            gone = rng.choice(routed.routing.queries.living(), 4, replace=False)
+            for way in (routed, naive):
+                way.remove(gone)
+        routed.check()
+    assert set(routed.routing.built) == set(routed.routing.model.ways)
+    assert np.count_nonzero(routed.routing.ledger.events) == len(routed.routing.model.ways)
+    assert routed.memory_bytes() > 0
+    assert "of events at" in str(routed.describe()["routes"])
+
+
+@pytest.mark.usefixtures("dealing")
+@pytest.mark.parametrize("is_float", [False, True])
+def test_band_joins_dealt_to_all_ways_equal_the_naive_one(is_float: bool) -> None:
+    rng = np.random.default_rng(7)
+    routed, naive, n = RoutedBands(is_float=is_float), NaiveBands(is_float=is_float), 40
+    lows = rng.integers(-20, 20, (1, n))
+    highs = lows + rng.integers(0, 8, (1, n))
+    for way in (routed, naive):
+        way.add(np.arange(n), lows, highs)
+    stored = SortedRuns()
+    stored.insert(rng.integers(-50, 50, 30), np.arange(30))
+    for step in range(6):
+        values = np.sort(rng.integers(-60, 60, 20))
+        hits = routed.process(values, stored, minuend=step % 2 == 0)
+        expected = slots_of(naive.process(values, stored, minuend=step % 2 == 0))
+        assert slots_of(hits) == slots_in_spans(hits) == expected
+        gone = rng.choice(routed.routing.queries.living(), 4, replace=False)
+        for way in (routed, naive):
+            way.remove(gone)
+        routed.check()
+    assert np.count_nonzero(routed.routing.ledger.events) == len(routed.routing.model.ways)
