@@ -131,6 +131,7 @@ def test_hist_ssi_keeps_to_its_buckets_and_is_never_better_than_optimal(ranges, 
     assert error(step, lows, highs, density) >= least - 1e-7
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("deviation", [100, 2000])
 @pytest.mark.parametrize("n_buckets", [10, 30])
 def test_hist_ssi_is_within_a_fifth_of_optimal_on_the_papers_intervals(deviation, n_buckets):

@@ -95,6 +95,15 @@ def sampled(events: Int64s) -> Density:
     return below
 
 
+def blended(one: Density, other: Density) -> Density:
+    """Half of the events of one density, half of the other."""
+
+    def below(keys: Int64s) -> Floats:
+        return (one(keys) + other(keys)) / 2
+
+    return below
+
+
 def density_or_uniform(density: Density | None, lows: Int64s, highs: Int64s) -> Density:
     """The density itself, or the uniform one between the outermost ends."""
     if density is not None or lows.size == 0:
