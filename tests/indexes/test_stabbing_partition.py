@@ -310,3 +310,15 @@ def test_arrivals_between_groups_are_many_or_few_with_equal_results():
         one_by_one.add(np.array([i]), lows[i : i + 1], highs[i : i + 1])
     assert at_once.n_groups == one_by_one.n_groups == 120
     one_by_one.check()
+
+
+def test_arrivals_in_the_windows_of_ended_groups_count_as_new_groups():
+    """Found by window joins: they were counted, but nobody looked whether they are too many."""
+    partition = StabbingPartition()
+    ends = np.arange(8) * 10
+    partition.add(np.arange(8), ends, ends + 1)
+    partition.remove(np.arange(1, 8))
+    partition.check()
+    for i in range(1, 8):
+        partition.add(np.array([7 + i]), ends[i : i + 1], ends[i : i + 1] + 1)
+        partition.check()

@@ -117,6 +117,7 @@ class StabbingPartition:
         if n_missed:
             missed = self._intervals.group_of[slots] < 0
             self._open(slots[missed], lows[missed], highs[missed])
+        if n_missed or n_revived:
             self._reconstruct_if_due()
 
     def remove(self, slots: Int64s) -> None:
