@@ -28,6 +28,8 @@ from standfast.indexes.sorted_runs import SortedRuns
 from standfast.indexes.stabbing_partition import StabbingPartition
 from standfast.model.query import WindowJoin
 from standfast.operators.base import Arrivals, Spec, WindowStrategy
+from standfast.operators.equality import BoxTable
+from standfast.operators.sides import Sides
 
 RATIO = 2.0
 SMALL = 512
@@ -48,28 +50,32 @@ class ByGroups(WindowStrategy):
 
     def __init__(self, *, is_float: bool, epsilon: float = 1.0) -> None:
         super().__init__(is_float=is_float)
-        self.sides = tuple(GroupsOfSide(s, is_float=is_float, epsilon=epsilon) for s in (0, 1))
+
+        def make(side: Literal[0, 1]) -> GroupsOfSide:
+            return GroupsOfSide(side, is_float=is_float, epsilon=epsilon)
+
+        self.sides = Sides(BoxTable(3), make)
+
+    def __len__(self) -> int:
+        return len(self.sides.boxes)
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
-        for part in self.sides:
-            part.add(slots, lows, highs)
+        self.sides.add(slots, lows, highs)
 
     def remove(self, slots: Int64s) -> None:
-        for part in self.sides:
-            part.remove(slots)
+        self.sides.remove(slots)
 
     def process(self, events: Arrivals, stored: SortedRuns, *, side: Literal[0, 1]) -> Hits:
-        return self.sides[side].process(events, stored)
+        return self.sides.of(side).process(events, stored)
 
     def check(self) -> None:
-        for part in self.sides:
-            part.check()
+        self.sides.check()
 
     def memory_bytes(self) -> int:
-        return sum(part.memory_bytes() for part in self.sides)
+        return self.sides.memory_bytes()
 
     def describe(self) -> dict[str, object]:
-        return described(self.sides)
+        return described(self.sides.made)
 
 
 class GroupsOfSide:
@@ -88,7 +94,7 @@ class GroupsOfSide:
         self._candidates_each = 0.0  # of an event, by the last batch
 
     def __len__(self) -> int:
-        return self._forest.n_live
+        return self.partition.n_intervals
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         """Take in queries, as a strategy does."""
@@ -195,11 +201,11 @@ class GroupsOfSide:
         return Views(is_past, begins, ends, events.times, past, around)
 
 
-def described(parts: tuple[GroupsOfSide, ...]) -> dict[str, object]:
-    """What `explain()` shows of both sides."""
+def described(parts: list[GroupsOfSide]) -> dict[str, object]:
+    """What `explain()` shows of the sides that were asked."""
     n_events = max(1, sum(part.n_events for part in parts))
     return {
-        "groups": tuple(part.partition.n_groups for part in parts),
+        "groups": [part.partition.n_groups for part in parts],
         "skyline points an event": sum(part.n_points for part in parts) / n_events,
         "joining rows an event": sum(part.n_rows for part in parts) / n_events,
         "queries tested an event": sum(part.n_candidates for part in parts) / n_events,
