@@ -25,10 +25,14 @@ from standfast.operators.filter.boxes import Boxes
 from standfast.operators.filter.interval_tree import IntervalTree
 from standfast.operators.filter.naive import Naive as NaiveFilter
 from standfast.operators.select_join.groups import ByGroups as ByRectangleGroups
+from standfast.operators.select_join.hotspot import Hotspot as HotspotSelect
 from standfast.operators.select_join.join_first import JoinFirst
 from standfast.operators.select_join.naive import Naive as NaiveSelect
 from standfast.operators.select_join.select_first import SelectFirst
 from standfast.operators.select_join.vanilla import Vanilla
+from standfast.operators.window_join.join_first import JoinFirst as WindowJoinFirst
+from standfast.operators.window_join.naive import Naive as NaiveWindow
+from standfast.operators.window_join.select_first import SelectFirst as WindowSelectFirst
 
 QuestionName = Literal["filter", "band_join", "select_join", "window_join"]
 
@@ -54,9 +58,14 @@ SELECT_JOINS: dict[str, type[SelectStrategy]] = {
     "join_first": JoinFirst,
     "select_first": SelectFirst,
     "groups": ByRectangleGroups,
+    "hotspot": HotspotSelect,
 }
 
-WINDOW_JOINS: dict[str, type[WindowStrategy]] = {}
+WINDOW_JOINS: dict[str, type[WindowStrategy]] = {
+    "naive": NaiveWindow,
+    "join_first": WindowJoinFirst,
+    "select_first": WindowSelectFirst,
+}
 
 CATALOG: dict[QuestionName, Mapping[str, type[Strategy]]] = {
     "filter": FILTERS,
