@@ -27,7 +27,7 @@ import numpy.typing as npt
 from benchmarks.clock import use_budget
 
 Size = Literal["smoke", "full"]
-PACKAGES = ("numpy", "numba", "duckdb", "polars", "superintervals")
+PACKAGES = ("numpy", "numba", "duckdb", "polars", "rtree", "superintervals")
 
 
 class WrongAnswer(Exception):

@@ -32,6 +32,7 @@ TWICE_AT_LEAST = {
     "hotspot_fig10i": [("groups", "per_tuple"), ("groups", "duckdb asof")],
     "hotspot_fig10ii": [("groups", "per_query"), ("groups", "per_tuple")],
     "bar_band_join": [("spans", "numpy, two searches"), ("pairs", "numpy, two searches")],
+    "bar_select_join": [("spans", "duckdb, select first"), ("located", "numpy, per event")],
 }
 
 

@@ -14,6 +14,9 @@ from benchmarks.peers import (
     postgres_select,
     rtree_select,
 )
+from benchmarks.select_case import peer, table_one
+
+from standfast.workloads import bands_in_groups
 
 KINDS: list[type[SelectPeer]] = [
     numpy_select.PerEvent,
@@ -55,6 +58,24 @@ def test_a_server_without_all_its_programs_is_no_server(
     monkeypatch.setattr(postgres_select.shutil, "which", lambda _: str(tmp_path / "initdb"))
     monkeypatch.setattr(postgres_select, "USUAL", tmp_path / "nowhere")
     assert postgres_select.binaries() is None
+
+
+def test_without_a_server_postgresql_is_left_out_and_said_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(postgres_select, "binaries", lambda: None)
+    case = table_one(bands_in_groups(50, 5, seed=1), "smoke", seed=2)
+    with pytest.warns(UserWarning, match="PostgreSQL is left out: no initdb and postgres were"):
+        assert list(peer(postgres_select.GistRanges)(case)) == []
+
+
+@pytest.mark.parametrize("n_joining", [20, 200])
+def test_the_checked_events_of_a_case_are_like_all_events(n_joining: int) -> None:
+    case = table_one(bands_in_groups(500, 10, seed=3), "smoke", seed=4, n_joining=n_joining)
+    sizes = np.bincount(case.row_keys, minlength=case.keys.max() + 1)
+    joining, checked = sizes[case.keys].mean(), sizes[case.keys[: case.n_checked]].mean()
+    assert joining == pytest.approx(n_joining, rel=0.2)
+    assert checked == pytest.approx(n_joining, rel=0.4)
 
 
 def test_the_server_listens_on_no_network() -> None:

@@ -8,12 +8,19 @@ from benchmarks.figure import Figure
 
 NAMES = (
     "hotspot_fig2",
+    "hotspot_fig7i",
+    "hotspot_fig7ii",
+    "hotspot_fig8i",
+    "hotspot_fig8ii",
+    "hotspot_fig9",
     "hotspot_fig10i",
     "hotspot_fig10ii",
     "hotspot_fig11",
     "hotspot_tracking",
     "bar_band_join",
     "bar_band_scaling",
+    "bar_select_join",
+    "bar_select_scaling",
     "bar_filter",
     "bar_register",
 )

@@ -14,6 +14,7 @@ from standfast.operators.band_join.naive import Naive as NaiveBand
 from standfast.operators.band_join.per_query import PerQuery
 from standfast.operators.band_join.per_tuple import PerTuple
 from standfast.operators.band_join.refined_groups import ByRefinedGroups
+from standfast.operators.band_join.routed import Routed as RoutedBand
 from standfast.operators.base import (
     BandStrategy,
     FilterStrategy,
@@ -30,6 +31,8 @@ from standfast.operators.select_join.join_first import JoinFirst
 from standfast.operators.select_join.naive import Naive as NaiveSelect
 from standfast.operators.select_join.select_first import SelectFirst
 from standfast.operators.select_join.vanilla import Vanilla
+from standfast.operators.window_join.groups import ByGroups as BySkylines
+from standfast.operators.window_join.hotspot import Hotspot as WindowHotspot
 from standfast.operators.window_join.join_first import JoinFirst as WindowJoinFirst
 from standfast.operators.window_join.naive import Naive as NaiveWindow
 from standfast.operators.window_join.select_first import SelectFirst as WindowSelectFirst
@@ -50,6 +53,7 @@ BAND_JOINS: dict[str, type[BandStrategy]] = {
     "groups": ByGroups,
     "refined_groups": ByRefinedGroups,
     "hotspot": Hotspot,
+    "routed": RoutedBand,
 }
 
 SELECT_JOINS: dict[str, type[SelectStrategy]] = {
@@ -65,6 +69,8 @@ WINDOW_JOINS: dict[str, type[WindowStrategy]] = {
     "naive": NaiveWindow,
     "join_first": WindowJoinFirst,
     "select_first": WindowSelectFirst,
+    "groups": BySkylines,
+    "hotspot": WindowHotspot,
 }
 
 CATALOG: dict[QuestionName, Mapping[str, type[Strategy]]] = {
@@ -110,4 +116,4 @@ def choose(question: Question, wanted: str) -> str:
 def _best(question: Question) -> str:
     if isinstance(question, Filter):
         return "interval_tree" if len(question.ranges) == 1 else "boxes"
-    return "groups" if "groups" in CATALOG[question_name(question)] else "naive"
+    return "routed" if "routed" in CATALOG[question_name(question)] else "groups"
