@@ -21,7 +21,6 @@ import atexit
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -46,6 +45,8 @@ SETTINGS = {
     "listen_addresses": "", "fsync": "off", "autovacuum": "off", "jit": "off",
     "shared_buffers": "512MB", "work_mem": "256MB",
 }  # fmt: skip
+# The input ends with us, however we end; an interrupt disconnects everybody and stops at once.
+UNTIL_WE_END = '"$@" & read -r _; kill -INT $!; wait $!; cd / && rm -r "$0"'
 SCHEMA = """
     DROP TABLE IF EXISTS raw, stored, queries;
     CREATE UNLOGGED TABLE raw (id int, low_a int8, high_a int8, low_c int8, high_c int8);
@@ -139,11 +140,13 @@ def server() -> str:
             [programs / "initdb", *made], check=True, cwd=folder, stdout=log, stderr=log, **lent
         )
         settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        command = [programs / "postgres", "-D", data, "-k", folder, *settings]
         process = subprocess.Popen(
-            [programs / "postgres", "-D", data, "-k", folder, *settings],
-            cwd=folder, stdout=log, stderr=log, start_new_session=True, **lent,
+            ["/bin/sh", "-c", UNTIL_WE_END, folder, *command],
+            cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
+            **lent,
         )  # fmt: skip
-    atexit.register(_stop, process, folder)
+    atexit.register(process.communicate)  # closes its input, waits
     _wait_for(process, folder)
     return folder
 
@@ -159,12 +162,6 @@ def _wait_for(process: subprocess.Popen[bytes], folder: str) -> None:
             time.sleep(0.05)
         else:
             return
-
-
-def _stop(process: subprocess.Popen[bytes], folder: str) -> None:
-    process.send_signal(signal.SIGINT)  # disconnects everybody and stops at once
-    process.wait(30)
-    shutil.rmtree(folder)
 
 
 def _load(connection: psycopg.Connection[Any], name: str, *columns: Int64s) -> None:
