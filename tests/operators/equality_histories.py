@@ -114,7 +114,7 @@ class History:
         return sorted({names[pick % len(names)] for pick in picks}) if names else []
 
 
-CODES = st.sampled_from([LEAST, -1, 0, 5, FAR])
+CODES = st.sampled_from([0, 0, 0, LEAST, 5, FAR])
 KEYS = st.integers(-6, 6) | st.sampled_from([LEAST, LEAST + 1, FAR - 1, FAR])
 RANGES = st.tuples(KEYS, KEYS).map(sorted).map(tuple) | st.just((LEAST, FAR))
 NUMBERS = [-np.inf, -1e300, -2.5, -0.1, 0.0, 5e-324, 0.1, 0.3, 1.0, 1e300, np.inf]
@@ -126,22 +126,22 @@ WHOLE_WINDOWS = st.integers(0, 6) | st.sampled_from([FAR - 1, FAR])
 def histories(is_float: bool | None):
     """Steps for a `History`: the name of a method and its arguments."""
     times = st.just(0) if is_float is None else FLOATS if is_float else KEYS
-    rows = st.lists(st.builds(Row, CODES, KEYS, times), max_size=12)
+    row = st.builds(Row, CODES, KEYS, times)
     box = (RANGES, RANGES)
     if is_float is not None:
         windows = FLOAT_WINDOWS if is_float else WHOLE_WINDOWS
         box = (*box, st.tuples(st.just(0), windows))
     sides, picks = st.integers(0, 1), st.lists(st.integers(0, 50), max_size=6)
-    step = st.one_of(
-        st.tuples(st.just("add"), st.lists(st.tuples(*box), max_size=9)),
-        st.tuples(st.just("insert"), sides, rows),
-        st.tuples(st.just("answers"), sides, rows),
-        st.tuples(st.just("remove"), picks),
-        st.tuples(st.just("delete"), sides, picks),
-    )
-    start = st.tuples(st.just("add"), st.lists(st.tuples(*box), min_size=1, max_size=9))
-    end = st.tuples(st.just("answers"), sides, rows)
-    return st.tuples(start, st.lists(step, max_size=12), end).map(lambda h: [h[0], *h[1], h[2]])
+    boxes = st.lists(st.tuples(*box), min_size=1, max_size=9)
+    some, few = st.lists(row, min_size=4, max_size=12), st.lists(row, max_size=6)
+    add, insert = st.tuples(st.just("add"), boxes), st.tuples(st.just("insert"), sides, some)
+    delete = st.tuples(st.just("delete"), sides, picks)
+    remove = st.tuples(st.just("remove"), picks)
+    answers = st.tuples(st.just("answers"), sides, few)
+    step = st.one_of(insert, delete, answers, add, remove)
+    start = st.tuples(add, insert, insert, answers)
+    end = st.tuples(delete, answers, delete, answers)
+    return st.tuples(start, st.lists(step, max_size=9), end).map(lambda h: [*h[0], *h[1], *h[2]])
 
 
 def play(history: History, steps) -> None:
