@@ -19,13 +19,12 @@ Cost       counts O(tau log^2 n) an event plus that rest, fill plus the hits; sp
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from standfast._numba import in_parts, inlined, kernel
 from standfast.arrays import Int32s, Int64s, SpanList
+from standfast.indexes.growing import longer
 from standfast.indexes.rectangle_layout import Rectangles, ancestors_of
 from standfast.indexes.rectangle_tree import Roll, Standing
 from standfast.indexes.rectangle_visits import (
@@ -37,8 +36,6 @@ from standfast.indexes.rectangle_visits import (
     ragged_of,
     visited,
 )
-
-T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +57,13 @@ class Located:
 
     def counts(self) -> Int64s:
         totals = np.zeros(self.callers.events.size, np.int64)
-        live_before = np.empty(0, np.int32)
+        ragged_slots = live_before = np.empty(0, np.int32)
         if self.roll.any_buried:
+            ragged_slots = self.roll.ragged_slots(self.tree)
             live_before = self.roll.live_before(self.tree)
 
         def count(first: int, last: int) -> None:
-            _count(*self._state(), live_before, first, last, totals)
+            _count(*self._state(), ragged_slots, live_before, first, last, totals)
 
         in_parts(count, totals.size, cost=self._cost())
         counts = np.zeros(self.n_events, np.int64)
@@ -76,36 +74,36 @@ class Located:
         low_slots, low_ids = self.roll.low_slots(self.tree), np.empty(0, np.int64)
         if out.size > 2 * low_slots.size and not self.roll.any_buried:
             low_ids = ids[low_slots]  # so much to write that the lists are named first
-        following = starts[self.callers.events]
+        following, ragged_slots = starts[self.callers.events], self.roll.ragged_slots(self.tree)
 
         def fill(first: int, last: int) -> None:
-            _fill(*self._state(), low_slots, low_ids, ids, first, last, following, out)
+            _fill(
+                *self._state(), ragged_slots, low_slots, low_ids, ids, first, last, following, out
+            )
 
         in_parts(fill, following.size, cost=self._cost() + out.size)
 
     def spans(self) -> SpanList:
         parts: list[tuple[Int64s, Int32s]] = []
+        ragged_slots = self.roll.ragged_slots(self.tree)
 
         def slice_up(first: int, last: int) -> None:
-            parts.append(_slice(*self._state(), first, last))
+            parts.append(_slice(*self._state(), ragged_slots, first, last))
 
         in_parts(slice_up, self.callers.events.size, cost=self._cost())
-        events, starts, stops, floors = np.concatenate([slices for slices, _ in parts], axis=1)
-        owners, singles = np.concatenate([found for _, found in parts], axis=1)
         low_slots = self.roll.low_slots(self.tree)
-        pieces: tuple[tuple[Int32s, Int32s | None], ...] = ((low_slots, None),)
-        if np.any(starts >= low_slots.size):
-            pieces += (self.roll.high_slots(self.tree),)
-        offsets, ordered = np.zeros(self.n_events + 1, np.int64), np.empty(singles.size, np.int32)
-        _by_event(owners, singles, offsets, ordered)
-        hit, base = np.flatnonzero(np.diff(offsets)), low_slots.size * len(pieces)
+        n, written = low_slots.size, 0
+        # The kernel puts what it wrote out behind both lists; the high lists may not be needed.
+        has_highs = any(np.any((s[1] >= n) & (s[1] < 2 * n)) for s, _ in parts)
+        for slices, singles in parts:
+            slices[1:3, slices[1] >= 2 * n] += written if has_highs else written - n
+            written += singles.size
+        highs = (self.roll.high_slots(self.tree),) if has_highs else ()
+        events, starts, stops, floors = np.concatenate([slices for slices, _ in parts], axis=1)
         return SpanList(
-            np.concatenate([events, hit]),
-            np.concatenate([starts, base + offsets[hit]]),
-            np.concatenate([stops, base + offsets[hit + 1]]),
-            np.concatenate([floors, np.zeros(hit.size, np.int64)]),
-            (*pieces, (ordered, None)),
-        )
+            events, starts, stops, floors,
+            ((low_slots, None), *highs, *((singles, None) for _, singles in parts)),
+        )  # fmt: skip
 
     def _state(self) -> tuple[Rectangles, Int32s, Callers, Limits, Visits]:
         return self.tree, self.roll.slots, self.callers, self.limits, self.visits
@@ -161,9 +159,12 @@ def _is_ragged_hit(tree: Rectangles, i: int, value: int, low: int, high: int) ->
 @kernel
 def _count(
     tree: Rectangles, slots: Int32s, callers: Callers, limits: Limits, visits: Visits,
-    live_before: Int32s, first: int, last: int, totals: Int64s,
+    ragged_slots: Int32s, live_before: Int32s, first: int, last: int, totals: Int64s,
 ) -> None:  # fmt: skip
-    """Raise the totals of the callers `first` to `last`; `live_before` is empty if all live."""
+    """Raise the totals of the callers `first` to `last`.
+
+    `live_before` and `ragged_slots` are empty if all live.
+    """
     nodes, is_full = np.empty(64, np.int64), live_before.size == 0
     for g in range(tree.points.size):
         base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
@@ -180,7 +181,7 @@ def _count(
                 total = 0
                 for i in range(ragged, ragged_end):
                     is_hit = _is_ragged_hit(tree, i, callers.values[k], low, high)
-                    total += is_hit and (is_full or slots[base + tree.ragged_ranks[0, i]] >= 0)
+                    total += is_hit if is_full else is_hit & (ragged_slots[i] >= 0)
                 for node in nodes[:n_nodes]:
                     start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
                     place = _first_from(tree.node_lows, start, end, low)
@@ -195,7 +196,7 @@ def _count(
 @kernel
 def _fill(
     tree: Rectangles, slots: Int32s, callers: Callers, limits: Limits, visits: Visits,
-    low_slots: Int32s, low_ids: Int64s, ids: Int64s,
+    ragged_slots: Int32s, low_slots: Int32s, low_ids: Int64s, ids: Int64s,
     first: int, last: int, following: Int64s, out: Int64s,
 ) -> None:  # fmt: skip
     """Write the ids that the callers `first` to `last` hit; `low_ids` may name the low lists."""
@@ -214,9 +215,9 @@ def _fill(
                     continue
                 at = following[k]
                 for i in range(ragged, ragged_end):
-                    slot = slots[base + tree.ragged_ranks[0, i]]
-                    if slot >= 0 and _is_ragged_hit(tree, i, callers.values[k], low, high):
-                        out[at] = ids[slot]
+                    is_hit = _is_ragged_hit(tree, i, callers.values[k], low, high)
+                    if is_hit & (ragged_slots[i] >= 0):
+                        out[at] = ids[ragged_slots[i]]
                         at += 1
                 for node in nodes[:n_nodes]:
                     start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
@@ -250,16 +251,16 @@ def _write(
 @kernel
 def _slice(
     tree: Rectangles, slots: Int32s, callers: Callers, limits: Limits, visits: Visits,
-    first: int, last: int,
+    ragged_slots: Int32s, first: int, last: int,
 ) -> tuple[Int64s, Int32s]:  # fmt: skip
-    """The slices of the callers `first` to `last`, and who hit which single slots.
+    """The slices of the callers `first` to `last`, and single slots, written out.
 
-    A slice is an event, a start and a stop in the low lists or in the high lists, which stand
-    behind them, and a floor.
+    A slice is an event, a start, a stop and a floor, in the low lists, in the high lists, which
+    stand behind them, or in what is written out, behind those.
     """
-    nodes = np.empty(64, np.int64)
+    nodes, behind = np.empty(64, np.int64), 2 * tree.node_lows.size
     slices, n_slices = np.empty((4, 256), np.int64), 0
-    singles, used = np.empty((2, 1024), np.int32), 0
+    singles, used = np.empty(1024, np.int32), 0
     for g in range(tree.points.size):
         base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
         for visit in range(first_visit(visits, g, first), visits.stops[g]):
@@ -273,20 +274,28 @@ def _slice(
                 low, high = limits.lows[g, callers.codes[k]], limits.highs[g, callers.codes[k]]
                 if low == 0 and high == size:
                     continue
-                if used + most > singles.shape[1]:
-                    singles = _wider(singles, most)
-                if n_slices + 2 * n_nodes > slices.shape[1]:
-                    slices = _wider(slices, 2 * n_nodes)
-                event = callers.events[k]
+                if used + most > singles.size:
+                    singles = longer(singles, most)
+                if n_slices + 2 * n_nodes + 1 > slices.shape[1]:
+                    slices = _wider(slices, 2 * n_nodes + 1)
+                event, before = callers.events[k], used
                 for i in range(ragged, ragged_end):
-                    slot = slots[base + tree.ragged_ranks[0, i]]
-                    singles[0, used], singles[1, used] = event, slot
-                    used += slot >= 0 and _is_ragged_hit(tree, i, callers.values[k], low, high)
+                    singles[used] = ragged_slots[i]
+                    is_hit = _is_ragged_hit(tree, i, callers.values[k], low, high)
+                    used += is_hit & (ragged_slots[i] >= 0)
                 for node in nodes[:n_nodes]:
                     n_slices, used = _slice_node(
                         tree, slots, base, node, low, high, event, slices, n_slices, singles, used
                     )  # fmt: skip
-    return slices[:, :n_slices], singles[:, :used]
+                if used > before:
+                    _put(slices, n_slices, event, behind + before, behind + used, 0)
+                    n_slices += 1
+    return slices[:, :n_slices], singles[:used]
+
+
+@inlined
+def _put(slices: Int64s, at: int, event: int, start: int, stop: int, floor: int) -> None:
+    slices[0, at], slices[1, at], slices[2, at], slices[3, at] = event, start, stop, floor
 
 
 @inlined
@@ -298,46 +307,31 @@ def _slice_node(
     start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
     place = _first_from(tree.node_lows, start, end, low)
     if place - start >= tree.long:
-        slices[0, n_slices], slices[1, n_slices] = event, start
-        slices[2, n_slices], slices[3, n_slices] = place, 0
+        _put(slices, n_slices, event, start, place, 0)
         n_slices += 1
     else:
         for i in range(start, place):
             slot = slots[base + tree.node_lows[i]]
-            singles[0, used], singles[1, used] = event, slot
+            singles[used] = slot
             used += slot >= 0
     by_high, rest, rest_end = _rest(tree, start, end, place, high)
     if rest_end - rest > tree.long:
         suffix = _first_from(tree.node_highs, start, end, high)
-        slices[0, n_slices], slices[1, n_slices] = event, tree.node_lows.size + suffix
-        slices[2, n_slices], slices[3, n_slices] = tree.node_lows.size + end, low
+        behind = tree.node_lows.size
+        _put(slices, n_slices, event, behind + suffix, behind + end, low)
         return n_slices + 1, used
     for i in range(rest, rest_end):
         rank = _rank_if_hit(tree, base, by_high, i, low, high)
         if rank >= 0:
-            slot = slots[base + rank]
-            singles[0, used], singles[1, used] = event, slot
-            used += slot >= 0
+            singles[used] = slots[base + rank]
+            used += slots[base + rank] >= 0
     return n_slices, used
 
 
 @kernel
-def _wider(table: npt.NDArray[T], size: int) -> npt.NDArray[T]:
-    """A copy with room for `size` more in each row, and for half as much again as there was."""
-    n = table.shape[1]
-    copy = np.empty((table.shape[0], n + n // 2 + size), table.dtype)
-    copy[:, :n] = table
+def _wider(slices: Int64s, size: int) -> Int64s:
+    """A copy with room for `size` more slices, and for half as many again as there were."""
+    n = slices.shape[1]
+    copy = np.empty((4, n + n // 2 + size), np.int64)
+    copy[:, :n] = slices
     return copy
-
-
-@kernel
-def _by_event(events: Int32s, slots: Int32s, offsets: Int64s, ordered: Int32s) -> None:
-    """Order the slots by event: those of event e stand from `offsets[e]` on."""
-    for event in events:
-        offsets[event + 1] += 1
-    for e in range(offsets.size - 1):
-        offsets[e + 1] += offsets[e]
-    following = offsets.copy()
-    for i in range(slots.size):
-        ordered[following[events[i]]] = slots[i]
-        following[events[i]] += 1

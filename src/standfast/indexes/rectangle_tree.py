@@ -53,6 +53,7 @@ class Roll:
         self._low_slots: Int32s | None = None
         self._high_slots: tuple[Int32s, Int32s] | None = None
         self._live_before: Int32s | None = None
+        self._ragged_slots: Int32s | None = None
 
     def low_slots(self, tree: Rectangles) -> Int32s:
         """The slots of `node_lows`."""
@@ -71,6 +72,13 @@ class Roll:
             self._high_slots = slots, ranks
         return self._high_slots
 
+    def ragged_slots(self, tree: Rectangles) -> Int32s:
+        """The slots of what is ragged."""
+        if self._ragged_slots is None:
+            self._ragged_slots = np.empty(tree.ragged_offsets[-1], np.int32)
+            _name_ragged(tree, self.slots, self._ragged_slots)
+        return self._ragged_slots
+
     def live_before(self, tree: Rectangles) -> Int32s:
         """How many of `node_lows` before each place live."""
         if self._live_before is None:
@@ -87,7 +95,8 @@ class Roll:
 
     def memory_bytes(self) -> int:
         made = [self.slots, *(self._high_slots or ())]
-        made += [array for array in (self._low_slots, self._live_before) if array is not None]
+        maybe = (self._low_slots, self._live_before, self._ragged_slots)
+        made += [array for array in maybe if array is not None]
         return sum(array.nbytes for array in made)
 
 
@@ -221,3 +230,12 @@ def _name(tree: Rectangles, ranks: Int32s, names: Int32s, out: Int32s) -> None:
         first, last = tree.node_bases[g], tree.node_bases[g + 1]
         for i in range(tree.node_offsets[first], tree.node_offsets[last]):
             out[i] = names[tree.offsets[g] + ranks[i]]
+
+
+@kernel
+def _name_ragged(tree: Rectangles, slots: Int32s, out: Int32s) -> None:
+    """The slot of each ragged member."""
+    for g in range(tree.points.size):
+        first, last = tree.boundary_offsets[g], tree.boundary_offsets[g + 1]
+        for i in range(tree.ragged_offsets[first], tree.ragged_offsets[last]):
+            out[i] = slots[tree.offsets[g] + tree.ragged_ranks[0, i]]
