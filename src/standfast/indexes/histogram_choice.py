@@ -15,8 +15,8 @@ the quadrangle inequality, which holds for sorted counts and not for counts that
 instead: the errors of the groups then add up too, and what a bucket of one group is good for
 depends on where those of the other groups lie (decision 010).
 
-Cost       optimal: O(m^2 k) for m break points and k buckets at worst, measured O(m^2 k^(1/4));
-           hist_ssi: O(n log n) and O(k^3) steps of the program.
+Cost       optimal: O(m^2 k) for m break points and k buckets; hist_ssi: O(n log n), then the
+           same program with m about 16 k, whatever n is.
 Paper      [hotspot] appendix B: HIST-OPT and HIST-SSI.
 """
 
