@@ -1,9 +1,12 @@
-"""The demo: real trades, replayed against standing queries of both questions while these change.
+"""The demo: real trades, replayed against standing queries of every question while these change.
 
     trades ----+----------------> price_watch   filter on symbol and price
                +----------------> big_trades    filter on quantity
                +--> spot    --+-> basis         band join: how far a spot trade lies from a price
                +--> futures --+                 at which a future has traded
+                              +-> echoes        select-join: a spot trade of some size, and a
+                              |                 future of that symbol that traded in some range
+                              +-> bursts        window join: sizes on both markets, close in time
 
 Traders like round numbers, so the queries crowd around them: these are the hotspots. On the way
 some queries leave and others come, around the prices of the moment, and a few rows are checked
@@ -27,22 +30,29 @@ import pyarrow.compute as pc
 from standfast import workloads
 from standfast.engine.answer import Answer
 from standfast.engine.engine import Engine
-from standfast.engine.group import Group
-from standfast.model.numbers import floats_of
-from standfast.operators.band_join.groups import ByGroups
+from standfast.indexes.stabbing_partition import canonical
+from standfast.model.numbers import float_keys, floats_of
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Parameters = dict[str, npt.NDArray[Any]]
 
-COLUMNS = {"symbol": "string", "price": "float64", "qty": "float64"}
+COLUMNS = {"symbol": "string", "price": "float64", "qty": "float64", "time": "timestamp"}
+LATENESS_US = 2_000_000
 TEMPLATES = {
     "price_watch": "SELECT * FROM trades WHERE symbol = :symbol AND price BETWEEN :lo AND :hi",
     "big_trades": "SELECT * FROM trades WHERE qty >= :size",
     "basis": """SELECT s.symbol, s.price, f.price AS future FROM spot AS s JOIN futures AS f
                 ON f.price - s.price BETWEEN :lo AND :hi""",
+    "echoes": """SELECT s.symbol, s.qty, f.price FROM spot AS s JOIN futures AS f
+                 ON s.symbol = f.symbol
+                 WHERE s.qty BETWEEN :small AND :large AND f.price BETWEEN :lo AND :hi""",
+    "bursts": """SELECT s.symbol, s.qty, f.qty AS future FROM spot AS s JOIN futures AS f
+                 ON s.symbol = f.symbol AND ABS(s.time - f.time) < :within
+                 WHERE s.qty >= :spot AND f.qty BETWEEN :small AND :large""",
 }
-SHARES = {"price_watch": 0.3, "big_trades": 0.2, "basis": 0.5}
+SHARES = {"price_watch": 0.2, "big_trades": 0.1, "basis": 0.3, "echoes": 0.2, "bursts": 0.2}
+JOINS = ("basis", "echoes", "bursts")
 STEP_SECONDS = 5  # of market time
 STEPS_BETWEEN_CHANGES = 10
 CHANGED_SHARE = 0.01
@@ -81,11 +91,12 @@ class Replay:
         self.trades = workloads.trades()
         self.engine = Engine()
         for name in ("trades", "spot", "futures"):
-            self.engine.stream(name, COLUMNS)
+            self.engine.stream(name, COLUMNS, time="time", lateness_us=LATENESS_US)
         self.groups = {n: self.engine.register(sql, name=n) for n, sql in TEMPLATES.items()}
         self.n_changed = self.n_checked = 0
         self._rng = np.random.default_rng(seed)
         self._asked: dict[str, Parameters] = {}
+        self._hotspots = Hotspots(np.empty(0), np.empty(0, np.int64), 0)
         self._prices = _first_prices(self.trades)
         for name, share in SHARES.items():
             self._add(name, round(n_queries * share))
@@ -110,16 +121,17 @@ class Replay:
             begin = time.perf_counter()
             answers = self.engine.push("trades", batch)
             counts = {name: _counts(answer) for name, answer in answers.items()}
-            joined = [self.engine.push(name, part)["basis"] for name, part in parts.items()]
-            counts["basis"] = np.concatenate([_counts(answer) for answer in joined])
+            joined = [self.engine.push(name, part) for name, part in parts.items()]
+            for name in JOINS:
+                counts[name] = np.concatenate([_counts(answers[name]) for answers in joined])
             seconds = time.perf_counter() - begin
             if number and number % STEPS_BETWEEN_CHANGES == 0:
-                self._check(batch, parts["spot"], counts, before=start)
+                self._check(batch, counts)
+                self._check_joins(parts["spot"], counts, before=start)
             self._prices.update(_last_prices(batch))
             affected = {name: int(count.sum()) for name, count in counts.items()}
             market_seconds = (number + 1.0) * STEP_SECONDS
-            spots = hotspots(self.groups["basis"])
-            yield Step(market_seconds, batch.num_rows, seconds, affected, spots)
+            yield Step(market_seconds, batch.num_rows, seconds, affected, self._hotspots)
 
     def _cuts(self) -> list[int]:
         arrival = self.trades["arrival"].cast(pa.int64()).to_numpy()
@@ -132,6 +144,8 @@ class Replay:
         fresh = {"id": ids} | drawn
         before = self._asked.get(name, {hole: values[:0] for hole, values in fresh.items()})
         self._asked[name] = {h: np.concatenate([before[h], fresh[h]]) for h in fresh}
+        if name == "basis":
+            self._hotspots = hotspots(self._asked[name]["lo"], self._asked[name]["hi"])
 
     def _change(self) -> None:
         """The oldest queries leave; as many come, around the prices of the moment."""
@@ -142,24 +156,40 @@ class Replay:
             self._add(name, n)
             self.n_changed += 2 * n
 
-    def _check(
-        self, batch: pa.Table, spot: pa.Table, counts: dict[str, Counts], *, before: int
-    ) -> None:
-        """The first rows of a step again, each compared with every query and every stored row."""
+    def _check(self, batch: pa.Table, counts: dict[str, Counts]) -> None:
+        """The first rows of a step again, each compared with every query of the filters."""
         rows = batch.slice(0, CHECKED_ROWS).to_pylist()
-        watch, big, basis = (self._asked[name] for name in TEMPLATES)
+        watch, big = self._asked["price_watch"], self._asked["big_trades"]
         for i, row in enumerate(rows):
             same = watch["symbol"] == row["symbol"]
             held = same & (watch["lo"] <= row["price"]) & (row["price"] <= watch["hi"])
             _expect("price_watch", int(held.sum()), counts["price_watch"][i])
             _expect("big_trades", int((row["qty"] >= big["size"]).sum()), counts["big_trades"][i])
+        self.n_checked += len(rows)
+
+    def _check_joins(self, spot: pa.Table, counts: dict[str, Counts], *, before: int) -> None:
+        """The first spot trades of a step again, with every query and every stored future."""
+        basis, echoes, bursts = (self._asked[name] for name in JOINS)
         earlier = self.trades.slice(0, before)
         futures = earlier.filter(pc.not_equal(earlier["market"], "spot"))
-        for i, price in enumerate(spot["price"].slice(0, CHECKED_ROWS).to_pylist()):
-            gaps = np.unique(futures["price"].to_numpy() - price)
-            hit = np.searchsorted(gaps, basis["lo"]) < np.searchsorted(gaps, basis["hi"], "right")
-            _expect("basis", int(hit.sum()), counts["basis"][i])
-        self.n_checked += len(rows) + min(CHECKED_ROWS, spot.num_rows)
+        rows = spot.slice(0, CHECKED_ROWS)
+        times = rows["time"].cast(pa.int64()).to_numpy()
+        for i, row in enumerate(rows.to_pylist()):
+            gaps = futures["price"].to_numpy() - row["price"]
+            _expect("basis", _some_within(gaps, basis["lo"], basis["hi"]), counts["basis"][i])
+            same = futures.filter(pc.equal(futures["symbol"], row["symbol"]))
+            chosen = (echoes["small"] <= row["qty"]) & (row["qty"] <= echoes["large"])
+            lows, highs = echoes["lo"][chosen], echoes["hi"][chosen]
+            found = _some_within(same["price"].to_numpy(), lows, highs)
+            _expect("echoes", found, counts["echoes"][i])
+            apart = np.abs(same["time"].cast(pa.int64()).to_numpy() - times[i])
+            found = 0
+            for within in np.unique(bursts["within"]):  # a few different ones
+                chosen = (bursts["within"] == within) & (bursts["spot"] <= row["qty"])
+                near = same["qty"].to_numpy()[apart < within]
+                found += _some_within(near, bursts["small"][chosen], bursts["large"][chosen])
+            _expect("bursts", found, counts["bursts"][i])
+        self.n_checked += rows.num_rows
 
 
 def warm_up(seed: int) -> None:
@@ -168,15 +198,12 @@ def warm_up(seed: int) -> None:
         pass
 
 
-def hotspots(group: Group) -> Hotspots:
-    """The largest stabbing groups of a band join that is answered by groups."""
-    strategy = group.reader.strategy
-    if not isinstance(strategy, ByGroups):
-        return Hotspots(np.empty(0), np.empty(0, np.int64), 0)
-    groups = strategy.partition.groups()
-    sizes = np.diff(groups.offsets)
-    hot = sizes >= HOT_SHARE * len(group)
-    return Hotspots(floats_of(groups.points[hot]), sizes[hot], sizes.size)
+def hotspots(lows: Floats, highs: Floats) -> Hotspots:
+    """The largest stabbing groups of some bands."""
+    groups, points = canonical(float_keys(lows), float_keys(highs))
+    sizes = np.bincount(groups, minlength=points.size)
+    hot = sizes >= HOT_SHARE * lows.size
+    return Hotspots(floats_of(points[hot]), sizes[hot], points.size)
 
 
 def draw(steps: list[Step], n_queries: int, path: Path) -> None:
@@ -196,7 +223,9 @@ def draw(steps: list[Step], n_queries: int, path: Path) -> None:
     top.axhline(typical, color="#4c78a8", linestyle=":", label=f"median {typical:,.0f}")
     top.set(ylabel="trades per second", ylim=(0, None))
     top.set_title("Throughput", loc="left")
-    for name, colour in zip(TEMPLATES, ("#f58518", "#54a24b", "#b279a2"), strict=True):
+    for name, colour in zip(
+        TEMPLATES, ("#f58518", "#54a24b", "#b279a2", "#4c78a8", "#9d755d"), strict=True
+    ):
         each = np.array([step.affected[name] for step in steps]) / np.maximum(n_trades, 1)
         middle.plot(minutes, np.maximum(each, 1), color=colour, label=name)
     middle.set(ylabel="queries per trade", yscale="log", xlabel="minutes of market time")
@@ -219,7 +248,7 @@ def draw(steps: list[Step], n_queries: int, path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.yaxis.set_major_formatter("{x:,.0f}")
     for axes in (top, middle):
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False)
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=5, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
@@ -236,11 +265,21 @@ def _draw(name: str, n: int, prices: dict[str, float], rng: np.random.Generator)
         centres = np.where(odd, rng.uniform(-350, 350, n), centres)
         reach = np.where(odd, 0.05, 0.02 * dollars[popular])
         return {"lo": centres - rng.exponential(reach), "hi": centres + rng.exponential(reach)}
+    if name == "bursts":
+        small = 10.0 ** rng.integers(-3, 2, n) * rng.choice([1, 2, 5], n)
+        within = rng.choice([100_000, 500_000, 1_000_000, 5_000_000, 10_000_000], n)
+        large = small * rng.uniform(1, 20, n)
+        return {"spot": np.exp(rng.normal(0, 2, n)), "small": small, "large": large,
+                "within": within}  # fmt: skip
     symbols = rng.choice(np.array(list(prices)), n)
     now = np.array([prices[symbol] for symbol in symbols])
     tick = np.where(now > 10_000, 10.0, 0.5)
     levels = np.round(now / tick + rng.normal(0, 6, n)) * tick
     width = rng.exponential(0.2, n) * tick
+    if name == "echoes":
+        small = np.exp(rng.normal(-3, 2, n))
+        return {"small": small, "large": small * rng.uniform(1, 50, n),
+                "lo": levels - width, "hi": levels + width}  # fmt: skip
     return {"symbol": symbols, "lo": levels - width, "hi": levels + width}
 
 
@@ -255,6 +294,13 @@ def _last_prices(batch: pa.Table) -> dict[str, float]:
 def _counts(answer: Answer) -> Counts:
     counts: Counts = answer.counts()["queries"].to_numpy()
     return counts
+
+
+def _some_within(values: Floats, lows: Floats, highs: Floats) -> int:
+    """How many ranges hold at least one of the values."""
+    ascending = np.sort(values)
+    inside = np.searchsorted(ascending, lows) < np.searchsorted(ascending, highs, "right")
+    return int(inside.sum())
 
 
 def _expect(name: str, expected: int, counted: int) -> None:
