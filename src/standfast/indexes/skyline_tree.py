@@ -26,11 +26,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from standfast._numba import in_parts, kernel
+from standfast._numba import in_parts, inlined, kernel
 from standfast.arrays import Int32s, Int64s
-from standfast.indexes.interval_tree import LONG, IntervalTree
+from standfast.indexes.interval_tree import IntervalTree
 from standfast.indexes.keys import FAR, LEAST, difference
 from standfast.indexes.skylines import Skylines
+from standfast.indexes.sorted_runs import first_above
 
 BUCKET = 32
 WIDTH = 8  # of stairs at first: at least 8
@@ -110,6 +111,11 @@ class SkylineTree:
     @property
     def n_live(self) -> int:
         return self._tree.n_live
+
+    @property
+    def largest_window(self) -> int:
+        """No window of a box is larger."""
+        return int(self._reach.windows.max(initial=0))
 
     def set_groups(self, groups: Int32s) -> None:
         """Tell the stabbing group of every entry, by ascending slot."""
@@ -208,31 +214,34 @@ def _test(
 ) -> None:  # fmt: skip
     """Test the candidates of rows `first` to `last`, slice by slice."""
     stairs = _stairs(WIDTH, points.size)
-    every_group = np.arange(reach.highs.size).astype(np.int32)
+    by_point = np.empty(0, np.int32)
     for row in range(first, last):
         event = by_value[row]
-        if views.starts[event] == views.stops[event]:
-            continue
         end = ends[event]
         n_short = found.offsets[row + 1] - found.offsets[row]
-        n_slices = found.slice_offsets[row + 1] - found.slice_offsets[row]
-        meets_all = n_slices * LONG > every_group.size
+        begin, stop = found.slice_offsets[row], found.slice_offsets[row + 1]
+        n_candidates = (found.stops[begin:stop] - found.starts[begin:stop]).sum()
+        meets_all = n_candidates > reach.highs.size
         if meets_all:
+            if by_point.size == 0:
+                by_point = np.argsort(points[: reach.highs.size]).astype(np.int32)
             stairs = _ready(
-                stairs, every_group, 0, every_group.size, row, event, views, points, reach, is_float
+                stairs, by_point, 0, by_point.size, row, event, views, points, reach, is_float
             )
-        for part in range(n_short + n_slices):
+        for part in range(n_short + stop - begin):
             if part < n_short:
-                start = found.places[found.offsets[row] + part]
-                stop = start + 1
+                low = found.places[found.offsets[row] + part]
+                high = low + 1
             else:
-                number = found.slice_offsets[row] + part - n_short
-                start, stop = found.starts[number], found.stops[number]
+                low, high = (
+                    found.starts[begin + part - n_short],
+                    found.stops[begin + part - n_short],
+                )
             if not meets_all:
                 stairs = _ready(
-                    stairs, columns.groups, start, stop, row, event, views, points, reach, is_float
+                    stairs, columns.groups, low, high, row, event, views, points, reach, is_float
                 )
-            end = _search(columns, stairs, start, stop, end, out)
+            end = _search(columns, stairs, low, high, end, out)
         ends[event] = end
 
 
@@ -242,16 +251,28 @@ def _ready(
     views: Views, points: Int64s, reach: Reach, is_float: bool,
 ) -> Stairs:  # fmt: skip
     """Stairs that this event has climbed for the groups from `start` to `stop`."""
-    i = start
+    keys = views.past.keys if views.is_past[event] else views.around.keys
+    begin, end = views.starts[event], views.stops[event]
+    i, place = start, begin
     while i < stop:
         group = groups[i]
         if stairs.stamps[group] == row:
             i += 1
-        elif _climb(stairs, group, views, event, points[group], reach, is_float):
+            continue
+        if place > begin and keys[place - 1] >= points[group]:
+            place = begin
+        place = _first_from(keys, points[group], place, end)
+        if _climb(stairs, group, views, event, place, points[group], reach, is_float):
             stairs.stamps[group] = row
         else:
             stairs, i = _stairs(2 * stairs.width, points.size), start
     return stairs
+
+
+@inlined
+def _first_from(keys: Int64s, point: int, start: int, stop: int) -> int:
+    """The first place from `start` with a key of at least `point`, or `stop`, by galloping."""
+    return start if point == LEAST else first_above(keys, point - 1, start, stop)
 
 
 @kernel
@@ -287,27 +308,24 @@ def _search(columns: Columns, stairs: Stairs, start: int, stop: int, end: int, o
 
 @kernel
 def _climb(
-    stairs: Stairs, group: int, views: Views, event: int, point: int, reach: Reach, is_float: bool
+    stairs: Stairs, group: int, views: Views, event: int, place: int, point: int,
+    reach: Reach, is_float: bool,
 ) -> bool:  # fmt: skip
-    """Write the stairs of a group as this event sees them; whether the width is enough."""
+    """Write the stairs of a group as this event sees them; whether the width is enough.
+
+    `place` is that of the first entry that is not left of the group's point.
+    """
     is_past, time = views.is_past[event], views.times[event]
     begin, end = views.starts[event], views.stops[event]
     line = views.past if is_past else views.around
-    low, high = begin, end
-    while low < high:
-        middle = (low + high) >> 1
-        if line.keys[middle] < point:
-            low = middle + 1
-        else:
-            high = middle
     for side in range(2):
         keys, needs, links = stairs.right_keys, stairs.right_needs, line.right
         limit = reach.highs[group]
-        i = low - begin if low < end else -1
+        i = place - begin if place < end else -1
         if side:
             keys, needs, links = stairs.left_keys, stairs.left_needs, line.left
             limit = reach.lows[group]
-            i = low - begin - (low == end or line.keys[low] != point)
+            i = place - begin - (place == end or line.keys[place] != point)
         base = group * stairs.width
         at, stop = base + 1, base + stairs.width
         keys[base], needs[base] = LEAST, FAR

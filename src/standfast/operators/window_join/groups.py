@@ -21,7 +21,7 @@ import numpy as np
 from standfast._numba import kernel
 from standfast.arrays import Hits, Int32s, Int64s, Matches, pooled
 from standfast.indexes.forest import Forest
-from standfast.indexes.keys import INF_KEY
+from standfast.indexes.keys import INF_KEY, differences
 from standfast.indexes.skyline_tree import SkylineTree, Views, candidate_counts
 from standfast.indexes.skylines import SkylineCache, rows_of, skylines_around
 from standfast.indexes.sorted_runs import SortedRuns
@@ -68,6 +68,14 @@ class ByGroups(WindowStrategy):
     def process(self, events: Arrivals, stored: SortedRuns, *, side: Literal[0, 1]) -> Hits:
         return self.sides.of(side).process(events, stored)
 
+    def group_sizes(self, side: Literal[0, 1]) -> Int64s:
+        """The size of every group that an event on `side` meets."""
+        return self.sides.of(side).partition.group_sizes()[1]
+
+    def n_groups(self, side: Literal[0, 1]) -> int:
+        """How many groups an event on `side` meets."""
+        return self.sides.of(side).partition.n_groups
+
     def check(self) -> None:
         self.sides.check()
 
@@ -90,11 +98,22 @@ class GroupsOfSide:
         self._forest = Forest(SkylineTree, ratio=RATIO, small=SMALL)
         self._points = np.empty(0, np.int64)  # by number of the group
         self._sorted_points = np.empty(0, np.int64)
+        self._largest = 0  # no window is larger
         self._is_changed = False
         self._candidates_each = 0.0  # of an event, by the last batch
 
     def __len__(self) -> int:
         return self.partition.n_intervals
+
+    @property
+    def points_each(self) -> float:
+        """Skyline points that an event saw on average."""
+        return self.n_points / max(1, self.n_events)
+
+    @property
+    def rows_each(self) -> float:
+        """Rows of an event's code on average."""
+        return self.n_rows / max(1, self.n_events)
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         """Take in queries, as a strategy does."""
@@ -153,6 +172,7 @@ class GroupsOfSide:
                     groups = self.partition.group_of(tree.slots.astype(np.int64))
                     tree.set_groups(np.maximum(groups, 0))  # those of buried boxes do not matter
                     tree.partition_version = self.partition.reconstructions
+            self._largest = max((tree.largest_window for tree in trees), default=0)
             self._is_changed = False
         return trees
 
@@ -161,10 +181,10 @@ class GroupsOfSide:
     ) -> tuple[Int64s, Int32s]:
         """How many slots each event hit, and those of all events one after the other."""
         views = self._views(events, stored)
-        by_value = np.argsort(events.values, kind="stable")
-        ascending = events.values[by_value]
-        found = [tree.candidates(ascending) for tree in trees]
-        most = np.empty(by_value.size, np.int64)
+        seeing = np.flatnonzero(views.starts < views.stops)
+        by_value = seeing[np.argsort(events.values[seeing], kind="stable")]
+        found = [tree.candidates(events.values[by_value]) for tree in trees]
+        most = np.zeros(events.codes.size, np.int64)
         most[by_value] = sum(candidate_counts(part) for part in found)
         starts = np.cumsum(most) - most
         ends = starts.copy()
@@ -186,7 +206,10 @@ class GroupsOfSide:
         is_past = events.times >= newest[places]
         if self.is_float:
             is_past &= np.abs(events.times) < INF_KEY
-        begins, ends = starts[places], stops[places]
+        gaps = np.empty(places.size, np.int64)
+        differences(events.times, newest[places], self.is_float, gaps)
+        begins = starts[places]
+        ends = np.where(is_past & (gaps > self._largest), begins, stops[places])
         amid = np.flatnonzero(~is_past & (begins < ends))
         amid_codes, owners = np.unique(events.codes[amid], return_inverse=True)
         around, extents = skylines_around(
