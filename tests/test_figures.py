@@ -33,6 +33,7 @@ TWICE_AT_LEAST = {
     "hotspot_fig10ii": [("groups", "per_query"), ("groups", "per_tuple")],
     "bar_band_join": [("spans", "numpy, two searches"), ("pairs", "numpy, two searches")],
     "bar_select_join": [("spans", "duckdb, select first"), ("located", "numpy, per event")],
+    "window_queries": [("groups", "naive")],
 }
 
 
