@@ -205,10 +205,10 @@ class StabbedCounts:
         if self._fine is None or self.is_due:
             return self._all.estimate(values)
         found = self._fine.estimate(values)
-        if self._n_changes:
+        if self._since.n_ranges:
             found += self._since.estimate(values)
-            found -= self._gone.estimate(values)
-            np.maximum(found, 0.0, out=found)
+        if self._gone.n_ranges:
+            found = np.maximum(found - self._gone.estimate(values), 0.0)
         return found
 
     def rebuild(self, lows: Int64s, highs: Int64s, events: Int64s) -> bool:
@@ -286,13 +286,9 @@ def _raise(keys: Int64s, grid: Grid, unit: float, amount: float, changes: Floats
 @kernel
 def _look_up(grid: Grid, heights: Floats, values: Int64s, found: Floats) -> None:
     """The height of the bucket of each value."""
-    n = heights.size - 2
+    last = float(heights.size - 1)
     for e in range(values.size):
-        position = _position(values[e], grid)
-        place = n + 1
-        if position < n:
-            place = int(position) + 1 if position >= 0 else 0
-        found[e] = heights[place]
+        found[e] = heights[int(min(max(_position(values[e], grid) + 1.0, 0.0), last))]
 
 
 @kernel
