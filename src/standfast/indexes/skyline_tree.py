@@ -212,49 +212,56 @@ def _test(
     columns: Columns, reach: Reach, found: Candidates, by_value: Int64s, views: Views,
     points: Int64s, is_float: bool, first: int, last: int, ends: Int64s, out: Int32s,
 ) -> None:  # fmt: skip
-    """Test the candidates of rows `first` to `last`, slice by slice."""
+    """Test the candidates of rows `first` to `last`."""
+    n_groups = reach.highs.size
     stairs = _stairs(WIDTH, points.size)
-    by_point = np.empty(0, np.int32)
+    by_point, met = np.empty(0, np.int32), np.empty(n_groups, np.int32)
     for row in range(first, last):
         event = by_value[row]
-        end = ends[event]
-        n_short = found.offsets[row + 1] - found.offsets[row]
+        places = found.places[found.offsets[row] : found.offsets[row + 1]]
         begin, stop = found.slice_offsets[row], found.slice_offsets[row + 1]
-        n_candidates = (found.stops[begin:stop] - found.starts[begin:stop]).sum()
-        meets_all = n_candidates > reach.highs.size
-        if meets_all:
+        n_met = places.size + (found.stops[begin:stop] - found.starts[begin:stop]).sum()
+        if n_met > n_groups:  # then about every group is met
             if by_point.size == 0:
-                by_point = np.argsort(points[: reach.highs.size]).astype(np.int32)
-            stairs = _ready(
-                stairs, by_point, 0, by_point.size, row, event, views, points, reach, is_float
+                by_point = np.argsort(points[:n_groups]).astype(np.int32)
+            groups = by_point
+        else:
+            _list_groups(
+                columns.groups, places, found.starts[begin:stop], found.stops[begin:stop], met
             )
-        for part in range(n_short + stop - begin):
-            if part < n_short:
-                low = found.places[found.offsets[row] + part]
-                high = low + 1
-            else:
-                low, high = (
-                    found.starts[begin + part - n_short],
-                    found.stops[begin + part - n_short],
-                )
-            if not meets_all:
-                stairs = _ready(
-                    stairs, columns.groups, low, high, row, event, views, points, reach, is_float
-                )
-            end = _search(columns, stairs, low, high, end, out)
+            groups = met[:n_met]
+        stairs = _ready(stairs, groups, row, event, views, points, reach, is_float)
+        end = _search_places(columns, stairs, places, ends[event], out)
+        for i in range(begin, stop):
+            end = _search_slice(columns, stairs, found.starts[i], found.stops[i], end, out)
         ends[event] = end
 
 
 @kernel
+def _list_groups(
+    groups: Int32s, places: Int32s, starts: Int32s, stops: Int32s, met: Int32s
+) -> None:
+    """Write down the group of each candidate."""
+    at = 0
+    for place in places:
+        met[at] = groups[place]
+        at += 1
+    for i in range(starts.size):
+        for place in range(starts[i], stops[i]):
+            met[at] = groups[place]
+            at += 1
+
+
+@kernel
 def _ready(
-    stairs: Stairs, groups: Int32s, start: int, stop: int, row: int, event: int,
+    stairs: Stairs, groups: Int32s, row: int, event: int,
     views: Views, points: Int64s, reach: Reach, is_float: bool,
 ) -> Stairs:  # fmt: skip
-    """Stairs that this event has climbed for the groups from `start` to `stop`."""
+    """Stairs that this event has climbed for these groups."""
     keys = views.past.keys if views.is_past[event] else views.around.keys
     begin, end = views.starts[event], views.stops[event]
-    i, place = start, begin
-    while i < stop:
+    i, place = 0, begin
+    while i < groups.size:
         group = groups[i]
         if stairs.stamps[group] == row:
             i += 1
@@ -265,7 +272,7 @@ def _ready(
         if _climb(stairs, group, views, event, place, points[group], reach, is_float):
             stairs.stamps[group] = row
         else:
-            stairs, i = _stairs(2 * stairs.width, points.size), start
+            stairs, i = _stairs(2 * stairs.width, points.size), 0
     return stairs
 
 
@@ -276,37 +283,54 @@ def _first_from(keys: Int64s, point: int, start: int, stop: int) -> int:
 
 
 @kernel
-def _search(columns: Columns, stairs: Stairs, start: int, stop: int, end: int, out: Int32s) -> int:
-    """Append the candidates that are affected; the new end.
-
-    The last three steps are written out, without a loop: then the processor need not guess.
-    """
-    right_keys, left_keys = stairs.right_keys, stairs.left_keys
-    width, half = np.uint64(stairs.width), np.uint64(stairs.width >> 1)
-    one, two, four = np.uint64(1), np.uint64(2), np.uint64(4)
-    for place in range(start, stop):
-        right = np.uint64(columns.groups[place]) * width  # unsigned: no index from the end
-        left = right
-        high, low = columns.highs[place], columns.lows[place]
-        step = half
-        while step > four:
-            right += step * np.uint64(right_keys[right + step] <= high)
-            left += step * np.uint64(left_keys[left + step] <= low)
-            step >>= one
-        right += four * np.uint64(right_keys[right + four] <= high)
-        left += four * np.uint64(left_keys[left + four] <= low)
-        right += two * np.uint64(right_keys[right + two] <= high)
-        left += two * np.uint64(left_keys[left + two] <= low)
-        right += np.uint64(right_keys[right + one] <= high)
-        left += np.uint64(left_keys[left + one] <= low)
-        window, slot = columns.windows[place], columns.slots[place]
-        is_near = (stairs.right_needs[right] < window) | (stairs.left_needs[left] < window)
-        out[end] = slot
-        end += is_near & (slot >= 0)
+def _search_places(columns: Columns, stairs: Stairs, places: Int32s, end: int, out: Int32s) -> int:
+    """Append the candidates at these places that are affected; the new end."""
+    for place in places:
+        out[end] = columns.slots[place]
+        end += _is_affected(columns, stairs, place)
     return end
 
 
 @kernel
+def _search_slice(
+    columns: Columns, stairs: Stairs, start: int, stop: int, end: int, out: Int32s
+) -> int:
+    """Append the candidates from `start` to `stop` that are affected; the new end."""
+    for place in range(start, stop):
+        out[end] = columns.slots[place]
+        end += _is_affected(columns, stairs, place)
+    return end
+
+
+@inlined
+def _is_affected(columns: Columns, stairs: Stairs, place: int) -> bool:
+    """Whether a candidate's window reaches a stair within its range.
+
+    The last three steps are written out, without a loop: then the processor need not guess.
+    """
+    right_keys, left_keys = stairs.right_keys, stairs.left_keys
+    one, two, four = np.uint64(1), np.uint64(2), np.uint64(4)
+    high, low = columns.highs[place], columns.lows[place]
+    # Unsigned, because a signed index is first looked at whether it counts from the end.
+    right = np.uint64(columns.groups[place]) * np.uint64(stairs.width)
+    left = right
+    step = np.uint64(stairs.width >> 1)
+    while step > four:
+        right += step * np.uint64(right_keys[right + step] <= high)
+        left += step * np.uint64(left_keys[left + step] <= low)
+        step >>= one
+    right += four * np.uint64(right_keys[right + four] <= high)
+    left += four * np.uint64(left_keys[left + four] <= low)
+    right += two * np.uint64(right_keys[right + two] <= high)
+    left += two * np.uint64(left_keys[left + two] <= low)
+    right += np.uint64(right_keys[right + one] <= high)
+    left += np.uint64(left_keys[left + one] <= low)
+    window = columns.windows[place]
+    is_near = (stairs.right_needs[right] < window) | (stairs.left_needs[left] < window)
+    return bool(is_near & (columns.slots[place] >= 0))
+
+
+@inlined
 def _climb(
     stairs: Stairs, group: int, views: Views, event: int, place: int, point: int,
     reach: Reach, is_float: bool,
