@@ -144,8 +144,11 @@ def histories(is_float: bool | None):
     return st.tuples(start, st.lists(step, max_size=9), end).map(lambda h: [*h[0], *h[1], *h[2]])
 
 
-def play(history: History, steps) -> None:
-    """Do the steps; every way must answer as expected, each slot once, and never change it."""
+def play(history: History, steps) -> int:
+    """Do the steps; every way must answer as expected, each slot once, and never change it.
+
+    Returns how many answers were checked.
+    """
     kept = []
     for name, *arguments in steps:
         outcome = getattr(history, name)(*arguments)
@@ -156,6 +159,7 @@ def play(history: History, steps) -> None:
                 assert hit_by(answer) == right, type(way)
     for way, answer, right in kept:
         assert hit_by(answer) == right, f"{type(way)} changed a published answer"
+    return len(kept)
 
 
 def crowd(history: History, *, n_queries: int, n_rows: int, seed: int, late: bool = False) -> None:
