@@ -13,7 +13,8 @@ the quadrangle inequality, which holds for sorted counts and not for counts that
 
 `hist_ssi` lets the same program choose among proposals. The paper adds up one histogram per group
 instead: the errors of the groups then add up too, and what a bucket of one group is good for
-depends on where those of the other groups lie (decision 010).
+depends on where those of the other groups lie (decision 010). `near_optimal` does without groups:
+as good from as many proposals, in a third of the time, and what the router uses.
 
 Cost       optimal: O(m^2 k) for m break points and k buckets; hist_ssi: O(n log n), then the
            same program with m about 16 k, whatever n is.
@@ -63,23 +64,34 @@ def optimal(
 
 
 def hist_ssi(lows: Int64s, highs: Int64s, n_buckets: int, density: Density | None = None) -> Step:
-    """A histogram of at most `n_buckets` steps that is nearly optimal."""
+    """A nearly optimal histogram of at most `n_buckets` steps, from stabbing groups."""
     exact, weights = _weighed(lows, highs, density)
-    n = weights.size
-    if n == 0:
+    if weights.size == 0:
         return exact
     from_groups = proposals(lows, highs, exact.starts, weights, PER_BUCKET * n_buckets)
-    others = _other_proposals(exact.values[:n], weights, PER_BUCKET // 2 * n_buckets)
-    places = np.unique(np.concatenate([[0], from_groups[from_groups < n], others]))
+    others = _other_proposals(exact, weights, PER_BUCKET // 2 * n_buckets)
+    places = np.unique(np.concatenate([from_groups[from_groups < weights.size], others]))
     return _best(exact, weights, places, n_buckets, stop_early=True)
 
 
-def _other_proposals(counts: Floats, weights: Floats, n: int) -> Int64s:
-    """Break points for ranges in so many groups that no slope deserves a bucket.
+def near_optimal(
+    lows: Int64s, highs: Int64s, n_buckets: int, density: Density | None = None
+) -> Step:
+    """A nearly optimal histogram of at most `n_buckets` steps, from the count alone."""
+    exact, weights = _weighed(lows, highs, density)
+    if weights.size == 0:
+        return exact
+    places = np.unique(_other_proposals(exact, weights, PER_BUCKET * n_buckets))
+    return _best(exact, weights, places, n_buckets, stop_early=True)
 
-    Some evenly among all of them, where the count jumps by much at a few places, and some by the
-    share of buckets that the count itself deserves, as if it were one slope.
+
+def _other_proposals(exact: Step, weights: Floats, n: int) -> Int64s:
+    """About 2n break points that need no groups, the first one among them.
+
+    Half lie evenly among all, where the count jumps by much at a few places; half by the share of
+    buckets that the count deserves, as if it were one slope.
     """
+    counts = exact.values[: weights.size]
     even = np.linspace(0, counts.size, n, endpoint=False).astype(np.int64)
     used = np.cumsum(np.cbrt(weights * np.diff(counts, prepend=0.0) ** 2))
     by_share = np.flatnonzero(np.diff(np.floor(n * used / max(used[-1], SMALLEST)), prepend=-1.0))

@@ -10,8 +10,8 @@ not in their keys, because the keys of half of all float64 values lie between -1
 to the ends of the number line count as unlimited and leave the buckets alone. Other ends are always
 inside: the buckets double their width, two become one, until they are.
 
-`StabbedCounts` is what the router asks: equally wide buckets, and a histogram from stabbing groups
-as long as that was measured to be better and nine in ten of the ranges are still those of the
+`StabbedCounts` is what the router asks: equally wide buckets, and a nearly optimal histogram as
+long as that was measured to be better and nine in ten of the ranges are still those of the
 measurement. The ranges that came and went since are counted in equally wide buckets of their own.
 
 Invariant  `heights[b + 1]` is the mean of the exact count over bucket b; `heights[0]` and
@@ -29,7 +29,7 @@ import numpy as np
 
 from standfast._numba import inlined, kernel
 from standfast.arrays import Int64s
-from standfast.indexes.histogram_choice import hist_ssi
+from standfast.indexes.histogram_choice import near_optimal
 from standfast.indexes.histogram_steps import Floats, Step, blended, sampled
 from standfast.indexes.keys import FAR, float_of, key_of
 
@@ -183,7 +183,7 @@ class StabbedCounts:
 
     @property
     def is_fine(self) -> bool:
-        """Whether the histogram from stabbing groups answers."""
+        """Whether the nearly optimal histogram answers."""
         return self._fine is not None and not self.is_due
 
     def add(self, lows: Int64s, highs: Int64s) -> None:
@@ -212,7 +212,7 @@ class StabbedCounts:
         return found
 
     def rebuild(self, lows: Int64s, highs: Int64s, events: Int64s) -> bool:
-        """Measure both kinds on events; whether the one from stabbing groups is better.
+        """Measure both kinds on events; whether the nearly optimal one is better.
 
         `lows` and `highs` are all ranges that are counted, `events` values to expect. Half of the
         events make the histogram, the others judge it.
@@ -233,7 +233,7 @@ class StabbedCounts:
             lows, highs = lows[some], highs[some]
         # Places without an event in the sample count as well, as far as ranges end there.
         density = blended(sampled(shown), sampled(np.concatenate([lows, highs])))
-        found = hist_ssi(lows, highs, self.n_buckets, density)
+        found = near_optimal(lows, highs, self.n_buckets, density)
         fine = Step(found.starts, scale * found.values)
         gain = _misses(self._all.estimate(judging), truth) - _misses(fine.estimate(judging), truth)
         if gain > WORTH:
