@@ -24,6 +24,11 @@ def use_budget(size: str) -> None:
     _budget = BUDGETS[size]
 
 
+def budget() -> float:
+    """How long a series may take, in seconds."""
+    return _budget
+
+
 class Timed(NamedTuple):
     """Seconds of the best run, how many events it took, and what the last run returned."""
 

@@ -168,10 +168,11 @@ class Clock:
 
 
 def model_of(*names: str, build: float = 10.0) -> Model:
-    """A model whose costs nobody uses; a call costs 1 us."""
+    """A model whose traits are a call, which costs 1 us, and what each way costs."""
     model = Model.__new__(Model)
     model.ways, model.source = names, "a test"
-    model.calls = np.ones(len(names))
+    model.traits, model.stats = ("call", *names), ["one"]
+    model._us = np.concatenate([np.ones((len(names), 1)), np.eye(len(names))], axis=1)[:, None]
     model.builds = np.full(len(names), build)
     model.spans = np.zeros(len(names))
     return model
@@ -197,7 +198,8 @@ def run(
         took(way)
         return way.process(places.size)
 
-    return routing.answer(len(costs[0]), lambda: np.array(costs), process)
+    traits = np.concatenate([np.zeros((1, len(costs[0]))), costs])
+    return routing.answer(len(costs[0]), lambda: ({"one": 1.0}, traits), process)
 
 
 def test_a_way_is_built_when_its_credit_has_reached_the_price() -> None:
@@ -314,17 +316,17 @@ def test_a_description_names_shares_and_costs() -> None:
 
 
 def test_weights_are_stats_times_constants() -> None:
-    terms = {"event": 1.0, "queries": 0.5, "queries_search": 0.25}
+    terms = {"call": 7.0, "event": 1.0, "queries": 0.5, "queries_search": 0.25}
     ways = dict.fromkeys(["per_tuple", "merge", "groups", "hotspot"])
-    zero = {way: WayCosts(0, 0, 0, _Zeros()) for way in ways}
-    known = Constants("a test", {"band_join": zero | {"per_query": WayCosts(7, 2, 0, terms)}})
+    zero = {way: WayCosts(0, 0, _Zeros()) for way in ways}
+    known = Constants("a test", {"band_join": zero | {"per_query": WayCosts(2, 0, terms)}})
     model = Model("band_join", known)
     stats = dict.fromkeys(model.stats, 0.0) | {"one": 1.0, "queries": 10, "queries_search": 40}
     weights = model.weights(stats)
     at = model.ways.index("per_query")
-    assert weights[at].tolist() == [1 + 5 + 10]
-    assert (model.calls[at], model.builds[at]) == (7, 2)
-    assert weights.sum() == 16, "the others cost nothing"
+    assert weights[at].tolist() == [7, 1 + 5 + 10]
+    assert model.builds[at] == 2
+    assert weights.sum() == 7 + 16, "the others cost nothing"
     assert Term("one", "one").name == "event"
 
 
@@ -350,6 +352,9 @@ def test_hot_and_scattered_follow_the_size_that_decides() -> None:
     assert (stats["sizes"], stats["hot_sizes"]) == (1 + 2 + 4 + 6, 4 + 6)
     assert not groups.decide(15.0, 0.0, 1.0), "less than twice as much"
     assert groups.is_known
+    assert groups.hot_share(1000) == pytest.approx(0.01, rel=0.06)
+    groups.learn(np.array([1, 3, 15, 63]), np.array([63]), 19)
+    assert (groups.stats["hot"], groups.stats["scattered"]) == (1, 19), "as somebody keeps them"
     groups.forget()
     assert not groups.is_known
 
@@ -413,3 +418,10 @@ def test_band_joins_dealt_to_all_ways_equal_the_naive_one(is_float: bool) -> Non
             way.remove(gone)
         routed.check()
     assert np.count_nonzero(routed.routing.ledger.events) == len(routed.routing.model.ways)
+
+
+def test_a_given_share_decides_what_is_hot() -> None:
+    groups = GroupStats(alpha=0.1)
+    groups.learn(np.array([5, 10, 85]))
+    assert not groups.decide(1000.0, 0.0, 1.0)
+    assert (groups.stats["hot"], groups.hot_share(100)) == (2, 0.1)

@@ -5,8 +5,8 @@ event, so that a batch needs one small product of matrices:
 
     cost(way, event) =  sum over terms of   us  x  stat(batch)   x  trait(event)
       groups                                       groups           search = log2(1 + m')
-      select_first                                 one              stabbed x search = n' log2 ...
-    cost(way, part of a batch) = call + sum over its events
+      select_first                                 one              stabbed = n'
+    cost(way, part of a batch) = the terms of the trait call, and the sum over its events
 
 The constants are fitted by `standfast calibrate`. Nobody needs it: defaults come with the package,
 and the router corrects every way by what it measures while it runs.
@@ -56,58 +56,68 @@ def _terms(*texts: str) -> tuple[Term, ...]:
     return tuple(Term(*pair) if len(pair) == 2 else Term(pair[0], "one") for pair in pairs)
 
 
-# What the terms are made of. Traits of an event: joins is 1 if a row has its code and else 0;
-# is_new is 1 at the first event of a code that joins; rows is m'; search is log2(1 + m'), for
-# new_search only at the first event of a code; stabbed is n', own ranges that hold the event;
-# scattered is n'', those of scattered queries. Stats of a batch: share is the part of the queries
-# whose other range holds a stored row; sizes is the sum of log2 of the sizes of the groups,
-# hot_sizes that of the hot ones.
+# Traits of an event, in the order in which `operators.traits` writes them. call is not one of them
+# but of a part of a batch. joins is 1 if a row has the event's code and else 0; is_new is 1 at the
+# first event of a code that joins; rows is m'; search is log2(1 + m'), new_search the same at the
+# first event of a code; stabbed is n', own ranges that hold the event, scattered is n'', those of
+# scattered queries; reach is the chance that a query whose own range holds the event is affected;
+# depth is log2(1 + n' / groups) times the reach, hot_depth the same for hot queries and groups.
 TRAITS: dict[str, tuple[str, ...]] = {
-    "band_join": ("one",),
+    "band_join": ("call", "one"),
     "select_join": (
-        "one", "joins", "is_new", "search", "new_search", "rows", "rows_stabbed",
-        "stabbed", "stabbed_search", "scattered", "scattered_search",
+        "call", "one", "joins", "is_new", "search", "new_search", "rows", "rows_stabbed",
+        "stabbed", "stabbed_search", "scattered", "scattered_search", "reach", "depth", "hot_depth",
     ),
 }  # fmt: skip
 
+# Stats of a batch: share is the part of the queries whose other range holds a stored row; sizes is
+# the sum of log2 of the sizes of the groups, hot_sizes that of the hot ones; far is the part of the
+# queries that does not fit into a fast cache, far_scattered the same of the scattered ones.
 TERMS: dict[str, dict[str, tuple[Term, ...]]] = {
     "band_join": {
-        "per_query": _terms("one", "queries", "queries_search"),
-        "per_tuple": _terms("one", "queries", "stored", "stored_search"),
-        "merge": _terms("one", "queries", "stored"),
-        "groups": _terms("one", "groups", "sizes"),
-        "hotspot": _terms("one", "hot", "hot_sizes", "scattered", "scattered_search"),
+        "per_query": _terms("one * call", "one", "queries", "queries_search"),
+        "per_tuple": _terms(
+            "one * call", "stored * call", "one", "queries", "stored", "stored_search"
+        ),
+        "merge": _terms("one * call", "queries * call", "one", "queries", "stored"),
+        "groups": _terms("one * call", "groups * call", "one", "groups", "sizes"),
+        "hotspot": _terms(
+            "one * call", "hot * call", "one", "hot", "hot_sizes", "scattered", "scattered_search"
+        ),
     },
     "select_join": {
         "vanilla": _terms(
-            "one", "log_stored", "queries * joins", "one * stabbed", "one * stabbed_search"
+            "one * call", "queries * call", "one", "queries * joins", "one * stabbed",
+            "one * stabbed_search", "far * stabbed",
         ),
         "join_first": _terms(
-            "one", "log_stored", "one * rows", "log_queries * rows", "share * rows_stabbed"
+            "one * call", "queries * call", "one", "one * joins", "one * rows",
+            "log_queries * rows", "far * rows", "share * rows_stabbed",
         ),
         "select_first": _terms(
-            "one", "log_stored", "log_queries * joins", "one * stabbed", "one * stabbed_search"
+            "one * call", "queries * call", "one", "log_queries * joins", "one * stabbed",
+            "one * stabbed_search", "far * stabbed",
         ),
         "groups": _terms(
-            "one", "groups * is_new", "groups * new_search", "groups * joins", "sizes * joins",
-            "one * stabbed",
+            "one * call", "groups * call", "one", "groups * is_new", "groups * new_search",
+            "groups * joins", "groups * reach", "groups * depth",
         ),
         "hotspot": _terms(
-            "one", "log_stored", "hot * is_new", "hot * new_search", "hot * joins",
-            "hot_sizes * joins", "log_scattered * joins", "one * stabbed", "one * scattered",
-            "one * scattered_search",
+            "one * call", "hot * call", "queries * call", "one", "hot * is_new",
+            "hot * new_search", "hot * joins", "hot * reach", "hot * hot_depth",
+            "log_scattered * joins", "one * scattered", "one * scattered_search",
+            "far_scattered * scattered",
         ),
     },
 }  # fmt: skip
 
 
 class WayCosts(NamedTuple):
-    """Constants of one way in microseconds: a call, a query when built, a unit of each term.
+    """Constants of one way in microseconds: a query when built, a unit of each term.
 
-    `spans` is the share of that time which `spans()` takes after `process()`.
+    `spans` is the share of the time that `spans()` takes after `process()`.
     """
 
-    call: float
     build: float
     spans: float
     terms: Mapping[str, float]
@@ -132,7 +142,6 @@ class Model:
         every = sorted({term for way in terms.values() for term in way})
         self.stats = sorted({term.stat for term in every})
         self.traits = TRAITS[question]
-        self.calls = np.array([known[way].call for way in self.ways])
         self.builds = np.array([known[way].build for way in self.ways])
         self.spans = np.array([known[way].spans for way in self.ways])
         # us[w, s, t]: of way w for each unit of stat s times trait t.
@@ -143,7 +152,10 @@ class Model:
                 self._us[at] = known[way].terms[term.name]
 
     def weights(self, stats: Mapping[str, float]) -> Floats:
-        """Microseconds of each way for a unit of each trait, in a batch with these stats."""
+        """Microseconds of each way for a unit of each trait, in a batch with these stats.
+
+        Trait 0 is the call.
+        """
         given = np.array([stats[name] for name in self.stats])
         weights: Floats = np.einsum("wst,s->wt", self._us, given)
         return weights
@@ -223,10 +235,10 @@ def _way(found: dict[str, Any], source: str, question: str, way: str) -> WayCost
     try:
         given = found["microseconds"][question][way]
         terms = {term.name: given["terms"][term.name] for term in TERMS[question][way]}
-        costs = WayCosts(given["call"], given["build"], given["spans"], terms)
+        costs = WayCosts(given["build"], given["spans"], terms)
     except (KeyError, TypeError):
         raise BadCosts(f"{where} lacks a constant", hint="run standfast calibrate") from None
-    for value in (costs.call, costs.build, costs.spans, *terms.values()):
+    for value in (costs.build, costs.spans, *terms.values()):
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 <= value < 1e12:
             raise BadCosts(f"{where} has {value!r} as a constant", hint="run standfast calibrate")

@@ -17,10 +17,14 @@ LARGEST = 2**31
 
 
 class GroupStats:
-    """Sizes of the groups of one stabbing partition, and the size from which on they are hot."""
+    """Sizes of the groups of one stabbing partition, and the size from which on they are hot.
 
-    def __init__(self) -> None:
+    That size is decided by costs, unless `alpha` says which share of all queries it is.
+    """
+
+    def __init__(self, alpha: float | None = None) -> None:
         self.least = 1.0  # a group of this size is hot
+        self._alpha = alpha
         self._known = False
         self.sizes = np.empty(0, np.int64)
         self._hot: Int64s | None = None  # sizes, if they are known
@@ -28,6 +32,10 @@ class GroupStats:
         # What the cost terms call groups, sizes, hot, hot_sizes, scattered.
         self.stats: dict[str, float] = {}
         self._sum_up()
+
+    def hot_share(self, n_queries: int) -> float:
+        """The share of the queries that makes a group hot."""
+        return min(1.0, self._alpha or self.least / max(1, n_queries))
 
     def forget(self) -> None:
         """The queries have changed."""
@@ -41,6 +49,8 @@ class GroupStats:
         """Take the sizes of all groups, and of the hot ones where somebody keeps them apart."""
         self.sizes, self._hot, self._n_scattered = sizes, hot, n_scattered
         self._known = True
+        if self._alpha is not None:
+            self.least = self._alpha * float(sizes.sum())
         self._sum_up()
 
     def decide(self, group_us: float, log_us: float, member_us: float) -> bool:
@@ -50,7 +60,8 @@ class GroupStats:
         query costs `member_us`.
         """
         least = least_hot(group_us, log_us, member_us)
-        if self.least / DRIFT <= least <= self.least * DRIFT:
+        is_near = self.least / DRIFT <= least <= self.least * DRIFT
+        if self._alpha is not None or is_near:
             return False
         self.least = least
         self._sum_up()

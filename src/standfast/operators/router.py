@@ -160,18 +160,21 @@ class Routing(Generic[S]):
         self._forward(lambda way: way.remove(slots))
 
     def answer(
-        self, n_events: int, estimate: Callable[[], Floats], process: Callable[[S, Int64s], Hits]
-    ) -> Hits:
+        self, n_events: int, features: Callable[[], tuple[Mapping[str, float], Floats]],
+        process: Callable[[S, Int64s], Hits],
+    ) -> Hits:  # fmt: skip
         """Answer a batch in parts.
 
-        `estimate` gives the microseconds of each way and event; `process` answers the events at
-        these places, ascending, by one way.
+        `features` gives the stats of the batch and the traits of its events; `process` answers
+        the events at these places, ascending, by one way.
         """
         begin = self._clock()
         self.n_batches += 1
-        costs = estimate()
+        stats, traits = features()
+        weights = self.model.weights(stats)
+        calls, costs = weights[:, 0], weights[:, 1:] @ traits[1:]
         factors = self.ledger.corrections()
-        choice = self._choose(costs * factors[:, None], self.model.calls * factors)
+        choice = self._choose(costs * factors[:, None], calls * factors)
         self.last = choice
         ways = np.flatnonzero(np.bincount(choice, minlength=len(self.model.ways)))
         shares = [(w, np.flatnonzero(choice == w)) for w in ways.tolist()]
@@ -183,7 +186,7 @@ class Routing(Generic[S]):
             way = self.model.ways[w]
             hits = process(self.built[way], places)
             before, now = now, self._clock()
-            expected = float(self.model.calls[w] + costs[w, places].sum())
+            expected = float(calls[w] + costs[w, places].sum())
             expected *= 1 - self.model.spans[w]  # which nobody may ask for
             self.ledger.events[w] += places.size
             if way not in self._changed:

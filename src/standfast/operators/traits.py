@@ -27,6 +27,8 @@ from standfast.operators.router import Queries
 ENOUGH = 64
 # A batch moves the means of events by one part in so many.
 SMOOTH = 8
+# Queries whose ranges fit into a fast cache, about.
+CACHED = 200_000
 # Stored rows that are asked how many ranges hold them.
 SAMPLE = 256
 
@@ -34,12 +36,12 @@ SAMPLE = 256
 class SideStats:
     """What is known of the queries as events of one side meet them."""
 
-    def __init__(self, side: Literal[0, 1]) -> None:
+    def __init__(self, side: Literal[0, 1], alpha: float | None = None) -> None:
         self.side = side
         self.stabbed = StabbedCounts()  # ranges on the events' own side
-        self.groups = GroupStats()  # of the ranges on the other side
+        self.groups = GroupStats(alpha)  # of the ranges on the other side
         self.share = 0.0
-        # Means over events that join, smoothed: stabbed, search, is_new.
+        # Means over events that join, smoothed: stabbed, search, is_new, reach.
         self.means: tuple[float, ...] = ()
         self._scattered: StabbedCounts | None = None
         self._tracker: HotspotTracker | None = None  # who the scattered are of
@@ -69,16 +71,19 @@ class SideStats:
             self._scattered = StabbedCounts()
             self._scattered.add(lows[self.side], highs[self.side])
 
-    def decide(self, us: Mapping[str, float]) -> bool:
-        """Find the size from which on a group is hot; tells whether it has drifted."""
+    def decide(self, us: Mapping[str, float], alone: Mapping[str, float]) -> bool:
+        """Find the size from which on a group is hot; tells whether it has drifted.
+
+        `us` are the constants of the hotspot way, `alone` those of the way for the scattered.
+        """
         if not self.means or not self.stabbed.n_ranges:
             return False
-        stabbed, search, is_new = self.means
+        stabbed, search, is_new, reach = self.means
         rate = stabbed / self.stabbed.n_ranges
-        group = us["hot x joins"]
+        group = us["hot x joins"] + us["hot x reach"] * reach
         group += is_new * (us["hot x is_new"] + us["hot x new_search"] * search)
-        member = rate * (us["scattered"] + us["scattered_search"] * search)
-        return self.groups.decide(group, us["hot_sizes x joins"], member)
+        member = rate * (alone["stabbed"] + alone["stabbed_search"] * search)
+        return self.groups.decide(group, us["hot x hot_depth"] * reach, member)
 
     def refine(self, queries: Queries, values: Int64s) -> None:
         """Make the histograms fit the ranges and the events, if so much has changed."""
@@ -94,24 +99,31 @@ class SideStats:
         else:
             scattered = stabbed * (self.groups.stats["scattered"] / max(1, self.stabbed.n_ranges))
         out = np.empty((len(TRAITS["select_join"]), codes.size))
-        _traits(codes, rows, stabbed, scattered, out)
+        n_groups, n_hot = self.groups.stats["groups"], self.groups.stats["hot"]
+        _traits(codes, rows, stabbed, scattered, self.share, n_groups, n_hot, out)
         self._remember(out)
         return out
 
     def _remember(self, traits: Floats) -> None:
-        n_joining = traits[1].sum()
+        n_joining = traits[2].sum()
         if n_joining:
-            now = (traits[[7, 3, 2]].sum(axis=1) / n_joining).tolist()
+            now = (traits[[8, 4, 3, 12]].sum(axis=1) / n_joining).tolist()
             self.means = tuple(
                 old + (new - old) / SMOOTH for old, new in zip(self.means or now, now, strict=True)
             )
 
-    def stats(self, other: StabbedCounts, stored: SortedRuns) -> dict[str, float]:
-        """The stats of a batch; `other` counts the ranges on the side of the stored rows."""
-        n_queries, n_stored = self.stabbed.n_ranges, len(stored)
+    def meet(self, other: StabbedCounts, stored: SortedRuns) -> None:
+        """Look again which part of the queries a stored row meets, if there are other rows now.
+
+        `other` counts the ranges on the side of the stored rows.
+        """
+        n_stored = len(stored)
         if not self._n_stored / 2 < n_stored < self._n_stored * 2:
-            self._n_stored, self.share = n_stored, _share(other, n_queries, stored)
-        groups = self.groups.stats
+            self._n_stored, self.share = n_stored, _share(other, self.stabbed.n_ranges, stored)
+
+    def stats(self, n_stored: int) -> dict[str, float]:
+        """The stats of a batch."""
+        n_queries, groups = self.stabbed.n_ranges, self.groups.stats
         return groups | {
             "one": 1.0,
             "queries": float(n_queries),
@@ -119,6 +131,8 @@ class SideStats:
             "log_stored": log2(2 + n_stored),
             "log_queries": log2(2 + n_queries),
             "log_scattered": log2(2 + groups["scattered"]),
+            "far": n_queries / (n_queries + CACHED),
+            "far_scattered": groups["scattered"] / (groups["scattered"] + CACHED),
         }
 
 
@@ -150,16 +164,21 @@ def _add_rows(run: Int64s, codes: Int64s, rows: Int64s) -> None:
 
 
 @kernel
-def _traits(codes: Int64s, rows: Int64s, stabbed: Floats, scattered: Floats, out: Floats) -> None:
-    search = 0.0
+def _traits(
+    codes: Int64s, rows: Int64s, stabbed: Floats, scattered: Floats,
+    share: float, n_groups: float, n_hot: float, out: Floats,
+) -> None:  # fmt: skip
+    search = reach = 0.0
     for e in range(codes.size):
         is_new = e == 0 or codes[e] != codes[e - 1]
         joins, m = min(rows[e], 1), float(rows[e])
         if is_new:
-            search = np.log2(1.0 + m)
+            search, reach = np.log2(1.0 + m), 1.0 - np.exp(-share * m)
         n, s = joins * stabbed[e], joins * scattered[e]
-        out[0, e], out[1, e], out[2, e] = 1.0, joins, joins * is_new
-        out[3, e], out[4, e] = search, is_new * search
-        out[5, e], out[6, e] = m, m * n
-        out[7, e], out[8, e] = n, n * search
-        out[9, e], out[10, e] = s, s * search
+        out[0, e], out[1, e], out[2, e], out[3, e] = 0.0, 1.0, joins, joins * is_new
+        out[4, e], out[5, e] = search, is_new * search
+        out[6, e], out[7, e] = m, m * n
+        out[8, e], out[9, e] = n, n * search
+        out[10, e], out[11, e] = s, s * search
+        out[12, e], out[13, e] = reach, reach * np.log2(1.0 + n / max(n_groups, 1.0))
+        out[14, e] = reach * np.log2(1.0 + max(n - s, 0.0) / max(n_hot, 1.0))

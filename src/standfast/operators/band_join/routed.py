@@ -36,7 +36,10 @@ class Routed(BandStrategy):
         space="O(n) for each way in use",
     )
 
-    def __init__(self, *, is_float: bool, constants: Constants | None = None) -> None:
+    def __init__(
+        self, *, is_float: bool, constants: Constants | None = None, alpha: float | None = None
+    ) -> None:
+        """`alpha` is the share that makes a hotspot; the costs decide it if it is not given."""
         super().__init__(is_float=is_float)
         known, self._warning = (constants, "") if constants else current()
         make: dict[str, Callable[[], BandStrategy]] = {
@@ -46,7 +49,7 @@ class Routed(BandStrategy):
             "groups": partial(ByGroups, is_float=is_float),
             "hotspot": self._hotspot,
         }
-        self.groups = GroupStats()
+        self.groups = GroupStats(alpha)
         self.routing: Routing[BandStrategy] = Routing(Model("band_join", known), make, 1, "groups")
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
@@ -58,19 +61,17 @@ class Routed(BandStrategy):
         self.groups.forget()
 
     def process(self, values: Int64s, stored: SortedRuns, *, minuend: bool) -> Hits:
-        def estimate() -> Floats:
-            stats, traits = self.features(values, stored)
-            costs: Floats = self.routing.model.weights(stats) @ traits
-            return costs
+        def features() -> tuple[dict[str, float], Floats]:
+            return self.features(values, stored)
 
         def process(way: BandStrategy, places: Int64s) -> Hits:
             return way.process(values[places], stored, minuend=minuend)
 
-        return self.routing.answer(values.size, estimate, process)
+        return self.routing.answer(values.size, features, process)
 
     def features(self, values: Int64s, stored: SortedRuns) -> tuple[dict[str, float], Floats]:
         """What the costs of a batch depend on: stats of the whole, one trait of each event."""
-        return self._stats(len(stored)), np.ones((1, values.size))
+        return self._stats(len(stored)), np.ones((2, values.size))
 
     def check(self) -> None:
         self.routing.check()
@@ -83,8 +84,8 @@ class Routed(BandStrategy):
         return self.routing.describe() | warning
 
     def _hotspot(self) -> Hotspot:
-        alpha = self.groups.least / max(1, len(self.routing.queries))
-        return Hotspot(is_float=self.is_float, alpha=min(1.0, alpha))
+        alpha = self.groups.hot_share(len(self.routing.queries))
+        return Hotspot(is_float=self.is_float, alpha=alpha)
 
     def _stats(self, n_stored: int) -> dict[str, float]:
         """The stats of a batch that the cost terms ask for."""
@@ -114,7 +115,7 @@ class Routed(BandStrategy):
 
     def _decide(self, log_stored: float) -> None:
         """Hot or scattered: a hotspot way of another opinion is given up."""
-        us = self.routing.model.constants["hotspot"]
-        member = us["scattered"] + us["scattered_search"] * log_stored
+        us, alone = (self.routing.model.constants[way] for way in ("hotspot", "per_query"))
+        member = alone["queries"] + alone["queries_search"] * log_stored
         if self.groups.decide(us["hot"], us["hot_sizes"], member):
             self.routing.drop("hotspot")

@@ -31,7 +31,8 @@ class Routed(SelectStrategy):
         space="O(n) for each way in use",
     )
 
-    def __init__(self, *, constants: Constants | None = None) -> None:
+    def __init__(self, *, constants: Constants | None = None, alpha: float | None = None) -> None:
+        """`alpha` is the share that makes a hotspot; the costs decide it if it is not given."""
         known, self._warning = (constants, "") if constants else current()
         make: dict[str, Callable[[], SelectStrategy]] = {
             "vanilla": Vanilla,
@@ -40,7 +41,7 @@ class Routed(SelectStrategy):
             "groups": ByGroups,
             "hotspot": self._hotspot,
         }
-        self.sides = (SideStats(0), SideStats(1))
+        self.sides = (SideStats(0, alpha), SideStats(1, alpha))
         self.routing: Routing[SelectStrategy] = Routing(
             Model("select_join", known), make, 2, "groups"
         )
@@ -57,17 +58,15 @@ class Routed(SelectStrategy):
             side.remove(*ranges)
 
     def process(self, events: Arrivals, stored: SortedRuns, *, side: Literal[0, 1]) -> Hits:
-        def estimate() -> Floats:
-            stats, traits = self.features(events, stored, side)
-            costs: Floats = self.routing.model.weights(stats) @ traits
-            return costs
+        def features() -> tuple[dict[str, float], Floats]:
+            return self.features(events, stored, side)
 
         def process(way: SelectStrategy, places: Int64s) -> Hits:
             whole = places.size == events.codes.size
             part = events if whole else Arrivals(*(c[places] if c.size else c for c in events))
             return way.process(part, stored, side=side)
 
-        return self.routing.answer(events.codes.size, estimate, process)
+        return self.routing.answer(events.codes.size, features, process)
 
     def features(
         self, events: Arrivals, stored: SortedRuns, side: Literal[0, 1]
@@ -80,11 +79,13 @@ class Routed(SelectStrategy):
         if not own.groups.is_known:
             self._learn(own, hot)
         own.scatter(hot.tracker if hot else None, self.routing.queries)
-        if own.decide(self.routing.model.constants["hotspot"]):
+        constants = self.routing.model.constants
+        if own.decide(constants["hotspot"], constants["select_first"]):
             self.routing.drop("hotspot")
             own.groups.forget()
+        own.meet(other.stabbed, stored)
         traits = own.traits(events.codes, events.values, rows_of(stored, events.codes))
-        return own.stats(other.stabbed, stored), traits
+        return own.stats(len(stored)), traits
 
     def check(self) -> None:
         self.routing.check()
@@ -99,15 +100,14 @@ class Routed(SelectStrategy):
     def _learn(self, own: SideStats, hot: HotSide | None) -> None:
         """Take the sizes of the groups from the ways that keep them."""
         groups, sizes = self.routing.built.get("groups"), own.groups.sizes
+        large, small = hot.tracker.group_sizes() if hot else (None, sizes)
         if isinstance(groups, ByGroups):
             sizes = groups.group_sizes(own.side)
-        elif hot:
-            sizes = np.concatenate(hot.tracker.group_sizes())
-        own.groups.learn(
-            sizes, hot.hot.group_sizes() if hot else None, hot.tracker.n_scattered if hot else 0
-        )
+        elif large is not None:
+            sizes = np.concatenate([large, small])
+        own.groups.learn(sizes, large, hot.tracker.n_scattered if hot else 0)
 
     def _hotspot(self) -> SelectStrategy:
-        n, leasts = len(self.routing.queries), [side.groups.least for side in self.sides]
         # The sides share it; the one that events met has decided, the other one has said 1.
-        return Hotspot(alpha=min(1.0, max(leasts) / max(1, n)))
+        n = len(self.routing.queries)
+        return Hotspot(alpha=max(side.groups.hot_share(n) for side in self.sides))

@@ -1,0 +1,259 @@
+"""What the routing figures share: select-joins of [hotspot] 5.4, every way, the router, the oracle.
+
+    events of like m' and n'   ->  64 buckets          every way is timed on every bucket;
+    oracle                     ->  best way a bucket   then its choice is run as a whole batch, so
+    router                     ->  its own choice      that both pay one call for each way in use
+
+Measured is the time until the affected queries are known as slices, as in the paper without
+writing them out. The oracle pays nothing for choosing and may also send all events one way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from benchmarks.clock import budget
+from benchmarks.data import N_CHECKED, SCALE
+from benchmarks.figure import Reading, Size, Table, Verdict
+from benchmarks.peers import Int64s
+from benchmarks.select_case import SelectCase
+from standfast import workloads
+from standfast.arrays import SpanList
+from standfast.calibrate import alike, chosen
+from standfast.indexes.sorted_runs import SortedRuns
+from standfast.operators.base import Arrivals, SelectStrategy
+from standfast.operators.select_join.routed import Routed
+from standfast.operators.split import Part, joined
+from standfast.workloads import DOMAIN, join_keys, whole
+
+WAYS = ("hotspot", "groups", "select_first", "join_first", "vanilla")
+SHARE, OPTIMUM, CHOOSING = "share of events, %", "optimum decisions, %", "choosing, % of the time"
+ORACLE, ROUTED = "oracle", "routed"
+MOST_RUNS, WARMING = 9, 12
+N_CUTS = 8  # of m', and of n' in each
+
+Series = Callable[["RoutingCase"], Iterator[Reading]]
+
+
+@dataclass
+class RoutingCase:
+    """A select case with its router, which has met such events before."""
+
+    case: SelectCase
+    n_events: int
+    x: float | None = None  # what the figure puts the point at, if not where the sweep says
+    best: dict[str, float] = field(default_factory=dict)  # seconds by series, over all rounds
+
+    def joined(self) -> float:
+        """How many rows an event joins with, on average."""
+        keys = np.sort(self.case.row_keys)
+        counts = [np.searchsorted(keys, self.events.codes, side) for side in ("right", "left")]
+        return float(np.mean(counts[0] - counts[1]))
+
+    def selected(self) -> float:
+        """The share of the queries that select an event, on average, in percent."""
+        lows, highs = np.sort(self.case.lows[0]), np.sort(self.case.highs[0])
+        below = np.searchsorted(lows, self.events.values, "right")
+        beyond = np.searchsorted(highs, self.events.values, "left")
+        return 100 * float(np.mean(below - beyond)) / lows.size
+
+    @cached_property
+    def rows(self) -> SortedRuns:
+        return self.case.rows()
+
+    @cached_property
+    def order(self) -> Int64s:
+        """The measured events, by join key."""
+        return np.argsort(self.case.keys[: self.n_events], kind="stable")
+
+    @cached_property
+    def events(self) -> Arrivals:
+        return self._arrivals(self.order)
+
+    @cached_property
+    def routed(self) -> Routed:
+        """The router, after batches of other events of the same kind."""
+        routed = Routed()
+        routed.add(np.arange(self.case.n_queries), self.case.lows, self.case.highs)
+        others = np.arange(self.n_events, self.case.keys.size)
+        for places in np.array_split(others, WARMING):
+            order = places[np.argsort(self.case.keys[places], kind="stable")]
+            routed.process(self._arrivals(order), self.rows, side=0).spans()
+        return routed
+
+    @cached_property
+    def ways(self) -> dict[str, SelectStrategy]:
+        """Every way with all queries in it: the router's own where it has built it."""
+        routing = self.routed.routing
+        return {way: routing.built.get(way) or routing.made(way) for way in WAYS}
+
+    @cached_property
+    def choice(self) -> Int64s:
+        """The way that the router sends each event, by number in WAYS."""
+        self.by_router()
+        ways = self.routed.routing.model.ways
+        return np.array([WAYS.index(way) for way in ways])[self.routed.routing.last]
+
+    @cached_property
+    def buckets(self) -> list[Int64s]:
+        """Places of events that are alike."""
+        _, traits = self.routed.features(self.events, self.rows, 0)
+        return alike(traits, N_CUTS)
+
+    @cached_property
+    def optimum(self) -> Int64s:
+        """The fastest way of each event's bucket, by number in WAYS."""
+        none = chosen(self.events, np.empty(0, np.int64))
+        calls = {way: self.clocked(way, none)[0] for way in WAYS}
+        choice = np.empty(self.n_events, np.int64)
+        for places in self.buckets:
+            part = chosen(self.events, places)
+            took = [self.clocked(way, part)[0] - calls[way] for way in WAYS]
+            choice[places] = np.argmin(took)
+        return choice
+
+    def clocked(self, way: str, events: Arrivals) -> tuple[float, SpanList]:
+        """Seconds of one way until the slices are known."""
+        return clocked(lambda: self.ways[way].process(events, self.rows, side=0).spans())
+
+    def by_oracle(self) -> SpanList:
+        """All events by the oracle's choice, which is known already."""
+        parts = []
+        for w in np.unique(self.optimum).tolist():
+            places = np.flatnonzero(self.optimum == w)
+            part = chosen(self.events, places)
+            parts.append(Part(places, self.ways[WAYS[w]].process(part, self.rows, side=0)))
+        return joined(self.n_events, parts).spans()
+
+    def by_router(self) -> SpanList:
+        return self.routed.process(self.events, self.rows, side=0).spans()
+
+    def keep(self, series: str, seconds: float) -> float:
+        """The least seconds of a series so far."""
+        self.best[series] = min(seconds, self.best.get(series, np.inf))
+        return self.best[series]
+
+    def answer(self, spans: SpanList) -> Int64s:
+        return self.case.found(self.order, spans)
+
+    def _arrivals(self, order: Int64s) -> Arrivals:
+        return Arrivals(self.case.keys[order], self.case.values[order], np.empty(0, np.int64))
+
+
+def clocked(work: Callable[[], SpanList]) -> tuple[float, SpanList]:
+    """Seconds of the best run, as many as fit the budget, and what the last one returned."""
+    least, used, found = np.inf, 0.0, None
+    for run in range(MOST_RUNS):
+        begin = time.perf_counter()
+        found = work()
+        took = time.perf_counter() - begin
+        least, used = min(least, took), used + took
+        if run and used > budget() / 4:
+            break
+    assert found is not None, "nothing was run"
+    return float(least), found
+
+
+def static(way: str) -> Series:
+    """Events per second when all go one way, and how many the router sends that way."""
+
+    def measure(case: RoutingCase) -> Iterator[Reading]:
+        seconds, spans = case.clocked(way, case.events)
+        seconds = case.keep(way, seconds)
+        yield Reading(case.n_events / seconds, case.answer(spans), x=case.x)
+        went = 100 * float(np.mean(case.choice == WAYS.index(way)))
+        yield Reading(went, panel=SHARE, x=case.x)
+
+    return measure
+
+
+def routed(case: RoutingCase) -> Iterator[Reading]:
+    """Events per second of the router, how often it was right, what choosing took."""
+    routing = case.routed.routing
+    before, begin = routing.choosing, time.perf_counter()
+    seconds, spans = clocked(case.by_router)
+    share = (routing.choosing - before) / (time.perf_counter() - begin)
+    seconds = case.keep(ROUTED, seconds)
+    yield Reading(case.n_events / seconds, case.answer(spans), x=case.x)
+    right = 100 * float(np.mean(case.choice == case.optimum))
+    yield Reading(right, panel=OPTIMUM, x=case.x)
+    yield Reading(100 * share, panel=CHOOSING, x=case.x)
+
+
+def oracle(case: RoutingCase) -> Iterator[Reading]:
+    """Events per second of the oracle: the better of its choice and of the best single way."""
+    seconds, spans = clocked(case.by_oracle)
+    seconds = min(case.keep(ORACLE, seconds), *(case.best[way] for way in WAYS))
+    yield Reading(case.n_events / seconds, case.answer(spans), x=case.x)
+
+
+SERIES: dict[str, Series] = {
+    **{way: static(way) for way in WAYS},
+    ROUTED: routed,
+    ORACLE: oracle,
+}
+
+
+HOT_FRACTION, N_HOTSPOTS, RATE = 0.9, 30, 0.1
+N_EVENTS: dict[Size, int] = {"smoke": 400, "full": 2_000}
+N_KEYS: dict[Size, int] = {"smoke": 100, "full": 10_000}
+NOTES = (
+    f"{HOT_FRACTION:.0%} of the ranges on S.C in {N_HOTSPOTS} hotspots, the others scattered; "
+    "ranges on R.A, join keys and values as in Table I; batches of 2,000 events, the router has "
+    "met twelve batches before. Until the affected queries are known as slices."
+)
+
+
+def routed_case(
+    queries_k: float, rows_k: float, size: Size, seed: int, *,
+    key_width: float = DOMAIN / 2, value_distance: float | None = None,
+) -> RoutingCase:  # fmt: skip
+    """So many thousand queries and rows; events by where their key and their value lie.
+
+    Keys lie within `key_width` of the middle of the domain; values anywhere, or between
+    `value_distance` and 1,000 more from the middle.
+    """
+    n, n_rows = round(1000 * queries_k), round(1000 * rows_k)
+    n_events, rng = N_EVENTS[size], np.random.default_rng(seed)
+    total = n_events * (WARMING + 1)
+    keys = rng.uniform(DOMAIN / 2 - key_width, DOMAIN / 2 + key_width, total)
+    values = rng.uniform(0, DOMAIN, total)
+    if value_distance is not None:
+        away = rng.uniform(value_distance, value_distance + DOMAIN / 10, total)
+        values = DOMAIN / 2 + np.where(rng.random(total) < 0.5, -away, away)
+    c = workloads.hotspot_bands(n, HOT_FRACTION, N_HOTSPOTS, seed + 1).whole(SCALE)
+    a = workloads.selections(n, RATE, seed + 2).whole(SCALE)
+    case = SelectCase(
+        np.stack([a.lows, c.lows]), np.stack([a.highs, c.highs]),
+        join_keys(workloads.table_one_rows(n_rows, seed + 3), N_KEYS[size]),
+        whole(workloads.table_one_events(n_rows, seed + 4), SCALE),
+        join_keys(keys, N_KEYS[size]), whole(values, SCALE), N_CHECKED,
+    )  # fmt: skip
+    return RoutingCase(case, n_events)
+
+
+def routing_verdict(table: Table) -> Verdict:
+    """The router against the oracle and against each static way, at every point."""
+    xs = sorted(table.curve(ROUTED))
+    rates = {name: table.curve(name) for name in (*WAYS, ROUTED, ORACLE)}
+    of_oracle = {x: rates[ROUTED][x] / rates[ORACLE][x] for x in xs}
+    best = {x: max(WAYS, key=lambda way: rates[way][x]) for x in xs}
+    of_best = {x: rates[ROUTED][x] / rates[best[x]][x] for x in xs}
+    right = [table.value(ROUTED, x, OPTIMUM) for x in xs]
+    shares = {way: np.mean([table.value(way, x, SHARE) for x in xs]) for way in WAYS}
+    choosing = [table.value(ROUTED, x, CHOOSING) for x in xs]
+    text = (
+        f"the router reaches {min(of_oracle.values()):.0%} to {max(of_oracle.values()):.0%} of the "
+        f"oracle and {min(of_best.values()):.2f} to {max(of_best.values()):.2f} times the best "
+        f"static way ({', '.join(dict.fromkeys(best.values()))}); it sends "
+        + ", ".join(f"{share:.0f} % {way}" for way, share in shares.items())
+        + f", and makes {min(right):.0f} to {max(right):.0f} % optimum decisions. Choosing takes "
+        f"{min(choosing):.1f} to {max(choosing):.1f} % of the time."
+    )
+    good = min(of_oracle.values()) >= 0.9 and min(of_best.values()) >= 0.95
+    return Verdict(good, text)
