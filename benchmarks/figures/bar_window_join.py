@@ -19,7 +19,7 @@ from standfast.workloads import bands_in_groups
 N_GROUPS = 30
 RATE = "events per second"
 AFTER, AMID = "after the rows", "amid the rows"
-BY_DEFINITION = "skyline points by definition"
+BY_DEFINITION = "by definition"
 WAYS = ("join_first", "select_first")
 Cases = dict[str, WindowCase]
 Series = Callable[[Cases], Iterator[Reading]]
