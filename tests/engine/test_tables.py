@@ -217,7 +217,7 @@ def test_check_notices_a_store_whose_parts_differ():
         store.check()
     store = stored([1, 2, 3])
     store._orders[OrderBy("x")].delete(np.array([10]), np.array([0]))
-    with pytest.raises(AssertionError, match="the order of .* differs"):
+    with pytest.raises(AssertionError, match=r"the order of .* differs"):
         store.check()
 
 
