@@ -163,7 +163,7 @@ def test_bad_rows_stay_outside_with_their_reason_and_the_good_ones_are_used():
         "batches": 1, "received": 9, "used": 3, "late": 1, "rejected": 5,
         "reasons": {"wrong type": 1, "null time": 1, "missing column": 1,
                     "time out of range": 1, "far future": 1},
-        "stored": 0,
+        "stored": 0, "memory_bytes": 0,
     }  # fmt: skip
     letters = {letter.pop("row"): letter for letter in engine.dead_letters().to_pylist()}
     assert sorted(letters) == [1, 2, 3, 4, 6, 7]

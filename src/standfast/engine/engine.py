@@ -121,7 +121,7 @@ class Engine:
         """Counts so far: what became of the rows of each input, and what each group holds."""
         return {
             "inputs": {
-                name: door.counters.as_dict() | {"stored": len(self._stores[name])}
+                name: door.counters.as_dict() | self._stores[name].metrics()
                 for name, door in self._doors.items()
             },
             "groups": {name: group.metrics() for name, group in self._groups.items()},
