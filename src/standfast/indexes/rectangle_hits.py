@@ -19,12 +19,12 @@ Cost       counts O(tau log^2 n) an event plus that rest, fill plus the hits; sp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from standfast._numba import in_parts, inlined, kernel
-from standfast.arrays import Int32s, Int64s, SpanList
-from standfast.indexes.growing import longer
+from standfast.arrays import Int32s, Int64s, SpanList, pooled
 from standfast.indexes.rectangle_layout import Rectangles, ancestors_of
 from standfast.indexes.rectangle_tree import Roll, Standing
 from standfast.indexes.rectangle_visits import (
@@ -36,6 +36,21 @@ from standfast.indexes.rectangle_visits import (
     ragged_of,
     visited,
 )
+
+# Looking at this many members beyond a prefix costs about as much as a slice of the high list that
+# has to be made and read for them.
+WORTH = 4
+
+
+class Sizes(NamedTuple):
+    """How many slices, members written out, and slices of high lists among the former."""
+
+    slices: int
+    singles: int
+    highs: int
+
+
+NOTHING = Sizes(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,26 +99,31 @@ class Located:
         in_parts(fill, following.size, cost=self._cost() + out.size)
 
     def spans(self) -> SpanList:
-        parts: list[tuple[Int64s, Int32s]] = []
-        ragged_slots = self.roll.ragged_slots(self.tree)
+        low_slots, ragged_slots = self.roll.low_slots(self.tree), self.roll.ragged_slots(self.tree)
+        n_callers, n = self.callers.events.size, low_slots.size
+        parts: list[tuple[int, int, Sizes]] = []
+        slices, singles = np.empty((4, 0), np.int64), np.empty(0, np.int32)
 
-        def slice_up(first: int, last: int) -> None:
-            parts.append(_slice(*self._state(), ragged_slots, first, last))
+        def measure(first: int, last: int) -> None:
+            sizes = _slice(*self._state(), ragged_slots, first, last, NOTHING, 0, slices, singles)
+            parts.append((first, last, sizes))
 
-        in_parts(slice_up, self.callers.events.size, cost=self._cost())
-        low_slots = self.roll.low_slots(self.tree)
-        n, written = low_slots.size, 0
-        # The kernel puts what it wrote out behind both lists; the high lists may not be needed.
-        has_highs = any(np.any((s[1] >= n) & (s[1] < 2 * n)) for s, _ in parts)
-        for slices, singles in parts:
-            slices[1:3, slices[1] >= 2 * n] += written if has_highs else written - n
-            written += singles.size
-        highs = (self.roll.high_slots(self.tree),) if has_highs else ()
-        events, starts, stops, floors = np.concatenate([slices for slices, _ in parts], axis=1)
-        return SpanList(
-            events, starts, stops, floors,
-            ((low_slots, None), *highs, *((singles, None) for _, singles in parts)),
-        )  # fmt: skip
+        in_parts(measure, n_callers, cost=self._cost())
+        total = Sizes(*(sum(sizes[k] for _, _, sizes in parts) for k in range(3)))
+        slices, singles = pooled((4, total.slices), np.int64), pooled(total.singles, np.int32)
+        # What is written out stands behind the lists; the high ones may not be needed.
+        behind = 2 * n if total.highs else n
+        ends = np.cumsum([NOTHING, *(sizes for _, _, sizes in parts)], axis=0)
+
+        def write(first: int, last: int) -> None:
+            for i in range(first, last):
+                begin = Sizes(*ends[i].tolist())
+                _slice(*self._state(), ragged_slots, *parts[i][:2], begin, behind, slices, singles)
+
+        in_parts(write, len(parts), cost=self._cost())
+        highs = (self.roll.high_slots(self.tree),) if total.highs else ()
+        events, starts, stops, floors = slices
+        return SpanList(events, starts, stops, floors, ((low_slots, None), *highs, (singles, None)))
 
     def _state(self) -> tuple[Rectangles, Int32s, Callers, Limits, Visits]:
         return self.tree, self.roll.slots, self.callers, self.limits, self.visits
@@ -252,86 +272,66 @@ def _write(
 def _slice(
     tree: Rectangles, slots: Int32s, callers: Callers, limits: Limits, visits: Visits,
     ragged_slots: Int32s, first: int, last: int,
-) -> tuple[Int64s, Int32s]:  # fmt: skip
-    """The slices of the callers `first` to `last`, and single slots, written out.
+    begin: Sizes, behind: int, slices: Int64s, singles: Int32s,
+) -> Sizes:  # fmt: skip
+    """Slice up what the callers `first` to `last` hit; how much there is.
 
     A slice is an event, a start, a stop and a floor, in the low lists, in the high lists, which
-    stand behind them, or in what is written out, behind those.
+    stand behind them, or in `singles`, which stand at `behind`. They are written from `begin` on,
+    unless there is no room at all.
     """
-    nodes, behind = np.empty(64, np.int64), 2 * tree.node_lows.size
-    slices, n_slices = np.empty((4, 256), np.int64), 0
-    singles, used = np.empty(1024, np.int32), 0
+    nodes, behind_lows = np.empty(64, np.int64), tree.node_lows.size
+    n_slices, used, n_highs = begin
+    writes = slices.shape[1] > 0
     for g in range(tree.points.size):
         base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
         for visit in range(first_visit(visits, g, first), visits.stops[g]):
-            begin, stop = callers_of(visits, g, visit, first, last)
-            if begin >= last:
+            begin_at, stop_at = callers_of(visits, g, visit, first, last)
+            if begin_at >= last:
                 break
             ragged, ragged_end = ragged_of(tree, g, visits.blocks[visit])
             n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
-            most = ragged_end - ragged + 2 * tree.long * n_nodes
-            for k in range(begin, stop):
+            for k in range(begin_at, stop_at):
                 low, high = limits.lows[g, callers.codes[k]], limits.highs[g, callers.codes[k]]
                 if low == 0 and high == size:
                     continue
-                if used + most > singles.size:
-                    singles = longer(singles, most)
-                if n_slices + 2 * n_nodes + 1 > slices.shape[1]:
-                    slices = _wider(slices, 2 * n_nodes + 1)
                 event, before = callers.events[k], used
                 for i in range(ragged, ragged_end):
-                    singles[used] = ragged_slots[i]
+                    if used < singles.size:
+                        singles[used] = ragged_slots[i]
                     is_hit = _is_ragged_hit(tree, i, callers.values[k], low, high)
                     used += is_hit & (ragged_slots[i] >= 0)
                 for node in nodes[:n_nodes]:
-                    n_slices, used = _slice_node(
-                        tree, slots, base, node, low, high, event, slices, n_slices, singles, used
-                    )  # fmt: skip
+                    start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
+                    place = _first_from(tree.node_lows, start, end, low)
+                    prefix_end = place
+                    if place - start >= tree.long:
+                        if writes:
+                            slices[0, n_slices], slices[1, n_slices] = event, start
+                            slices[2, n_slices], slices[3, n_slices] = place, 0
+                        n_slices += 1
+                        prefix_end = start
+                    for i in range(start, prefix_end):
+                        slot = slots[base + tree.node_lows[i]]
+                        if used < singles.size:
+                            singles[used] = slot
+                        used += slot >= 0
+                    by_high, rest, rest_end = _rest(tree, start, end, place, high)
+                    if rest_end - rest > WORTH * tree.long:
+                        suffix = _first_from(tree.node_highs, start, end, high)
+                        if writes:
+                            slices[0, n_slices], slices[1, n_slices] = event, behind_lows + suffix
+                            slices[2, n_slices], slices[3, n_slices] = behind_lows + end, low
+                        n_slices, n_highs, rest_end = n_slices + 1, n_highs + 1, rest
+                    for i in range(rest, rest_end):
+                        rank = _rank_if_hit(tree, base, by_high, i, low, high)
+                        if rank >= 0 and slots[base + rank] >= 0:
+                            if writes:
+                                singles[used] = slots[base + rank]
+                            used += 1
                 if used > before:
-                    _put(slices, n_slices, event, behind + before, behind + used, 0)
+                    if writes:
+                        slices[0, n_slices], slices[1, n_slices] = event, behind + before
+                        slices[2, n_slices], slices[3, n_slices] = behind + used, 0
                     n_slices += 1
-    return slices[:, :n_slices], singles[:used]
-
-
-@inlined
-def _put(slices: Int64s, at: int, event: int, start: int, stop: int, floor: int) -> None:
-    slices[0, at], slices[1, at], slices[2, at], slices[3, at] = event, start, stop, floor
-
-
-@inlined
-def _slice_node(
-    tree: Rectangles, slots: Int32s, base: int, node: int, low: int, high: int, event: int,
-    slices: Int64s, n_slices: int, singles: Int32s, used: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Append what an event hits in a node; how many slices and singles there are then."""
-    start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
-    place = _first_from(tree.node_lows, start, end, low)
-    if place - start >= tree.long:
-        _put(slices, n_slices, event, start, place, 0)
-        n_slices += 1
-    else:
-        for i in range(start, place):
-            slot = slots[base + tree.node_lows[i]]
-            singles[used] = slot
-            used += slot >= 0
-    by_high, rest, rest_end = _rest(tree, start, end, place, high)
-    if rest_end - rest > tree.long:
-        suffix = _first_from(tree.node_highs, start, end, high)
-        behind = tree.node_lows.size
-        _put(slices, n_slices, event, behind + suffix, behind + end, low)
-        return n_slices + 1, used
-    for i in range(rest, rest_end):
-        rank = _rank_if_hit(tree, base, by_high, i, low, high)
-        if rank >= 0:
-            singles[used] = slots[base + rank]
-            used += slots[base + rank] >= 0
-    return n_slices, used
-
-
-@kernel
-def _wider(slices: Int64s, size: int) -> Int64s:
-    """A copy with room for `size` more slices, and for half as many again as there were."""
-    n = slices.shape[1]
-    copy = np.empty((4, n + n // 2 + size), np.int64)
-    copy[:, :n] = slices
-    return copy
+    return Sizes(n_slices - begin.slices, used - begin.singles, n_highs - begin.highs)
