@@ -207,6 +207,25 @@ def _stairs(width: int, n_groups: int) -> Stairs:
     )  # fmt: skip
 
 
+@inlined
+def _of_width(stairs: Stairs, width: int) -> Stairs:
+    """The same room for stairs of another width; there must be enough of it."""
+    return Stairs(
+        width, stairs.stamps,
+        stairs.right_keys, stairs.right_needs, stairs.left_keys, stairs.left_needs,
+    )  # fmt: skip
+
+
+@kernel
+def _wider(stairs: Stairs) -> Stairs:
+    """Room for stairs of twice the width; what was climbed is lost."""
+    width, n_groups = 2 * stairs.width, stairs.stamps.size
+    if stairs.right_keys.size < width * n_groups:
+        return _stairs(width, n_groups)
+    stairs.stamps[:] = -1
+    return _of_width(stairs, width)
+
+
 @kernel
 def _test(
     columns: Columns, reach: Reach, found: Candidates, by_value: Int64s, views: Views,
@@ -230,10 +249,12 @@ def _test(
                 columns.groups, places, found.starts[begin:stop], found.stops[begin:stop], met
             )
             groups = met[:n_met]
+        # Most events do with narrow stairs, which are quicker to search.
+        stairs = _of_width(stairs, WIDTH)
         stairs = _ready(stairs, groups, row, event, views, points, reach, is_float)
-        end = _search_places(columns, stairs, places, ends[event], out)
+        end = _search(columns, stairs, places, 0, places.size, ends[event], out)
         for i in range(begin, stop):
-            end = _search_slice(columns, stairs, found.starts[i], found.stops[i], end, out)
+            end = _search(columns, stairs, places[:0], found.starts[i], found.stops[i], end, out)
         ends[event] = end
 
 
@@ -272,7 +293,7 @@ def _ready(
         if _climb(stairs, group, views, event, place, points[group], reach, is_float):
             stairs.stamps[group] = row
         else:
-            stairs, i = _stairs(2 * stairs.width, points.size), 0
+            stairs, i = _wider(stairs), 0
     return stairs
 
 
@@ -283,51 +304,39 @@ def _first_from(keys: Int64s, point: int, start: int, stop: int) -> int:
 
 
 @kernel
-def _search_places(columns: Columns, stairs: Stairs, places: Int32s, end: int, out: Int32s) -> int:
-    """Append the candidates at these places that are affected; the new end."""
-    for place in places:
-        out[end] = columns.slots[place]
-        end += _is_affected(columns, stairs, place)
-    return end
-
-
-@kernel
-def _search_slice(
-    columns: Columns, stairs: Stairs, start: int, stop: int, end: int, out: Int32s
+def _search(
+    columns: Columns, stairs: Stairs, places: Int32s, start: int, stop: int, end: int, out: Int32s
 ) -> int:
-    """Append the candidates from `start` to `stop` that are affected; the new end."""
-    for place in range(start, stop):
-        out[end] = columns.slots[place]
-        end += _is_affected(columns, stairs, place)
-    return end
+    """Append the candidates from `start` to `stop`, or at `places` if any, that are affected.
 
-
-@inlined
-def _is_affected(columns: Columns, stairs: Stairs, place: int) -> bool:
-    """Whether a candidate's window reaches a stair within its range.
-
-    The last three steps are written out, without a loop: then the processor need not guess.
+    That is, whose window reaches a stair within their range; the new end. The last three steps of
+    the search are written out, without a loop: then the processor need not guess.
     """
     right_keys, left_keys = stairs.right_keys, stairs.left_keys
-    one, two, four = np.uint64(1), np.uint64(2), np.uint64(4)
-    high, low = columns.highs[place], columns.lows[place]
     # Unsigned, because a signed index is first looked at whether it counts from the end.
-    right = np.uint64(columns.groups[place]) * np.uint64(stairs.width)
-    left = right
-    step = np.uint64(stairs.width >> 1)
-    while step > four:
-        right += step * np.uint64(right_keys[right + step] <= high)
-        left += step * np.uint64(left_keys[left + step] <= low)
-        step >>= one
-    right += four * np.uint64(right_keys[right + four] <= high)
-    left += four * np.uint64(left_keys[left + four] <= low)
-    right += two * np.uint64(right_keys[right + two] <= high)
-    left += two * np.uint64(left_keys[left + two] <= low)
-    right += np.uint64(right_keys[right + one] <= high)
-    left += np.uint64(left_keys[left + one] <= low)
-    window = columns.windows[place]
-    is_near = (stairs.right_needs[right] < window) | (stairs.left_needs[left] < window)
-    return bool(is_near & (columns.slots[place] >= 0))
+    width, half = np.uint64(stairs.width), np.uint64(stairs.width >> 1)
+    one, two, four = np.uint64(1), np.uint64(2), np.uint64(4)
+    for i in range(start, stop):
+        place = places[i] if places.size else i
+        high, low = columns.highs[place], columns.lows[place]
+        right = np.uint64(columns.groups[place]) * width
+        left = right
+        step = half
+        while step > four:
+            right += step * np.uint64(right_keys[right + step] <= high)
+            left += step * np.uint64(left_keys[left + step] <= low)
+            step >>= one
+        right += four * np.uint64(right_keys[right + four] <= high)
+        left += four * np.uint64(left_keys[left + four] <= low)
+        right += two * np.uint64(right_keys[right + two] <= high)
+        left += two * np.uint64(left_keys[left + two] <= low)
+        right += np.uint64(right_keys[right + one] <= high)
+        left += np.uint64(left_keys[left + one] <= low)
+        window, slot = columns.windows[place], columns.slots[place]
+        is_near = (stairs.right_needs[right] < window) | (stairs.left_needs[left] < window)
+        out[end] = slot
+        end += is_near & (slot >= 0)
+    return end
 
 
 @inlined
