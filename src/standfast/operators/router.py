@@ -46,11 +46,17 @@ PATIENCE = 1.0
 EXPLORE_EVERY = 64
 EXPLORE_EVENTS = 32
 EXPLORE_WITHIN = 4.0
-# A measurement moves a correction by this share, by less if the part was shorter than NOISE_US.
-SMOOTHING = 0.25
+# A measurement moves a correction up or down by these shares, by less if the part was shorter than
+# NOISE_US. A busy machine makes everything slower now and then and never faster, so what is fast is
+# believed sooner.
+RISING, FALLING = 0.1, 0.4
 NOISE_US = 200.0
-# One measurement says at most this much: the machine may have been busy with something else.
-MOST = math.log(8.0)
+# A measurement that is so many times what was expected is not believed at first: something may have
+# been compiled, or the machine was busy. If the next one says the same, it is.
+STRANGE = math.log(3.0)
+# The part of a correction that is forgotten in a batch that does not measure it, so that a way that
+# once looked bad is tried again.
+FORGOTTEN = 1 / 64
 
 
 class Queries:
@@ -105,6 +111,7 @@ class Ledger:
         self.rent = np.zeros(n_ways)
         self._log = np.zeros(n_ways)
         self._weight = np.zeros(n_ways)
+        self._strange = np.zeros(n_ways, np.bool_)
 
     def corrections(self) -> Floats:
         """Factors on the estimates.
@@ -112,7 +119,7 @@ class Ledger:
         What all measured ways have in common is the speed of the machine, which holds for the
         others too; that it is as it was when the constants were fitted counts as one measured way.
         """
-        trust = self._weight / (self._weight + SMOOTHING / 4)
+        trust = self._weight / (self._weight + 0.1)
         speed = float(trust @ self._log) / (1 + float(trust.sum()))
         factors: Floats = np.exp(trust * self._log + (1 - trust) * speed)
         return factors
@@ -124,12 +131,21 @@ class Ledger:
         self.estimated[way] += 1e-6 * expected_us * self.corrections()[way]
         if expected_us <= 0 or seconds <= 0:
             return
-        ratio = math.log(1e6 * seconds / expected_us)
-        weight = SMOOTHING * expected_us / (expected_us + NOISE_US)
-        step = max(-MOST, min(MOST, ratio - self._log[way]))
-        # The first measurements count in full: there is nothing to smooth them with.
-        self._log[way] += step * max(weight, weight / (weight + self._weight[way]))
-        self._weight[way] = min(1.0, self._weight[way] + weight)
+        if not self._weight[way]:
+            self._log[way] = math.log(self.corrections()[way])  # as fast as the others
+        step = math.log(1e6 * seconds / expected_us) - self._log[way]
+        was_strange, self._strange[way] = self._strange[way], abs(step) > STRANGE
+        if self._strange[way] and not was_strange:
+            return
+        certain = expected_us / (expected_us + NOISE_US)
+        self._log[way] += step * certain * (RISING if step > 0 else FALLING)
+        self._weight[way] = min(1.0, self._weight[way] + certain * FALLING)
+
+    def forget(self, measured: list[int]) -> None:
+        """A batch has gone by in which only these ways were measured."""
+        kept = self._weight[measured]
+        self._weight *= 1 - FORGOTTEN
+        self._weight[measured] = kept
 
 
 class Routing(Generic[S]):
@@ -198,6 +214,7 @@ class Routing(Generic[S]):
                 self.ledger.rent[w] += min(max(0.0, rent), float(self._prices()[w]))
                 self._changed.discard(way)
             parts.append(Part(places, hits))
+        self.ledger.forget(ways.tolist())
         return joined(n_events, parts)
 
     def drop(self, name: str) -> None:
