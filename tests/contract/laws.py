@@ -13,25 +13,35 @@ from random import Random
 
 import numba
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.contract.capacities import tiny_capacities
-from tests.contract.worlds import CASES, Case
+from tests.contract.sights import WANTED, Tally
+from tests.contract.worlds import CASES, Case, cases_of
 
 # The kernels as plain Python are slow: fewer examples, smaller ones.
 SMALL = bool(numba.config.DISABLE_JIT)
 
-Tally = Counter[str]
 Law = Callable[[Case, Random, Tally], None]
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
-def hold_for_all(law: Law, case: Case, *wanted: str, seeds: int = 6, examples: int = 3) -> Tally:
+def every_case_of(*questions: str) -> pytest.MarkDecorator:
+    """The cases of some questions."""
+    return pytest.mark.parametrize("case", cases_of(*questions), ids=str)
+
+
+def hold_for_all(
+    law: Law, case: Case, *wanted: str, seeds: int = 6, examples: int = 3,
+    shown: tuple[str, ...] | None = None,
+) -> Tally:  # fmt: skip
     """Try the law on seeded histories, then let Hypothesis search; returns what was seen.
 
-    Goes on for a while until everything that is `wanted` was seen; the test asserts that it was.
+    Goes on for a while until everything that is `wanted` was seen, and all that its histories must
+    show (what the question asks for, unless `shown` says); it fails when something was not.
     """
+    wanted = (*wanted, *(WANTED[case.question] if shown is None else shown))
     tally: Tally = Counter()
     enough = max(4, seeds // 2) if SMALL else seeds
     for seed in range(5 * enough):
@@ -39,12 +49,17 @@ def hold_for_all(law: Law, case: Case, *wanted: str, seeds: int = 6, examples: i
             break
         hold_for_seed(law, case, seed, tally)
 
-    @settings(max_examples=max(2, examples // 5) if SMALL else examples)
+    @settings(
+        max_examples=max(2, examples // 5) if SMALL else examples,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
+    )
     @given(st.randoms(use_true_random=False))
     def holds(rng: Random) -> None:
         attempt(law, case, rng, tally)
 
     holds()
+    missing = [what for what in wanted if not tally[what]]
+    assert not missing, f"{case} was never seen with {missing}: {tally}"
     return tally
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["int64", "float64", "timestamp"]
 Number = int | float
@@ -67,6 +67,20 @@ def draw_value(rng: Random, kind: Kind) -> Value:
     if kind == "timestamp":
         return FEW_TIMES + small
     return small / 2 if kind == "float64" else small
+
+
+def draw_key(rng: Random, kind: str) -> Any:
+    """A join key: so few different ones that rows meet; sometimes null, NaN or another special."""
+    if kind == "string":
+        return rng.choice(("p", "p", "p", "q", "q", "", "P", None))
+    if rng.random() < 0.1:
+        return rng.choice(EVENTS[kind])
+    few = rng.choice((0, 0, 0, 1, 1, 3))
+    if kind == "timestamp":
+        return FEW_TIMES + few
+    if kind == "float64":
+        return -0.0 if rng.random() < 0.1 else few / 2
+    return few
 
 
 def draw_bounds(rng: Random, kind: Kind, n: int, *, is_band: bool) -> list[Number]:

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from tests.contract.worlds import Comparison, World
+from tests.contract.shapes import Comparison
+from tests.contract.worlds import World
 
 Row = tuple[Any, ...]
 Holes = Mapping[str, Any]
@@ -42,6 +43,15 @@ def minus(one: Any, other: Any) -> Any:
     return None if gap != gap else gap
 
 
+def _size(gap: Any) -> Any:
+    return None if gap is None else abs(gap)
+
+
+def joins(one: Any, other: Any) -> bool:
+    """Whether two join keys are equal; null and NaN equal nothing, both zeros are one."""
+    return one is not None and bool(one == other)
+
+
 def plain(value: Any) -> Any:
     """A value that equals itself and has one zero, as results are compared."""
     if isinstance(value, float):
@@ -56,6 +66,7 @@ class Expected(NamedTuple):
     used: int
     late: int
     rejected: int
+    change: Result  # of the results, without zeros
 
 
 class Model:
@@ -68,10 +79,13 @@ class Model:
         self.columns = [list(world.columns(name)) for name in world.sides]
         self.comparisons = world.shape.comparisons
         self.latest_us: dict[str, int] = {}
+        self._change: Result = Counter()
 
     def affected(self, rows: Sequence[Row]) -> list[int]:
         """The queries whose condition holds for one row of each side."""
         values = self._subjects(rows)
+        if not values:
+            return []
         return [
             query
             for query, holes in self.queries.items()
@@ -79,12 +93,20 @@ class Model:
         ]
 
     def _subjects(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """What a condition can be about: the columns of one row, or differences of two."""
+        """What a condition can be about; nothing where rows do not join at all."""
         if len(rows) == 1:
             return dict(zip(self.columns[0], rows[0], strict=True))
-        a, b = (row[columns.index("x")] for row, columns in zip(rows, self.columns, strict=True))
-        gap = minus(a, b)
-        return {"a-b": gap, "b-a": minus(b, a), "abs": None if gap is None else abs(gap)}
+        found = {
+            f"{side}.{column}": value
+            for side, columns, row in zip("ab", self.columns, rows, strict=True)
+            for column, value in zip(columns, row, strict=True)
+        }
+        if self.world.has_keys:
+            if not joins(found["a.j"], found["b.j"]):
+                return {}
+            return found | {"gap": _size(minus(found.get("a.t"), found.get("b.t")))}
+        gap = minus(found["a.x"], found["b.x"])
+        return found | {"a-b": gap, "b-a": minus(found["b.x"], found["a.x"]), "abs": _size(gap)}
 
     def results(self) -> Result:
         """The whole result of every query over the living rows, from scratch."""
@@ -106,7 +128,7 @@ class Model:
         if self.world.inputs[name] == "stream":
             used = self._in_time(name, rows)
             pairs = self._came(name, [rows[i] for i in used], used)
-            return Expected(sorted(pairs), len(used), len(rows) - len(used), 0)
+            return self._expected(pairs, len(used), len(rows) - len(used), 0)
         good = [i for i, row in enumerate(rows) if row[0] is not None]
         last = sorted({rows[i][0]: i for i in good}.values())
         stored = {row[0]: row for row in self.rows[name]}
@@ -114,14 +136,20 @@ class Model:
         gone = [i for i in changed if rows[i][0] in stored]
         pairs = self._went(name, [stored[rows[i][0]] for i in gone], gone)
         pairs |= self._came(name, [rows[i] for i in changed], changed)
-        return Expected(sorted(pairs), len(good), 0, len(rows) - len(good))
+        return self._expected(pairs, len(good), 0, len(rows) - len(good))
 
     def delete(self, name: str, keys: Sequence[int]) -> Expected:
         """Forget the rows of these keys; unknown and repeated keys are rejected."""
         stored = {row[0]: row for row in self.rows[name]}
         places = [i for i, key in enumerate(keys) if key in stored and key not in keys[:i]]
         pairs = self._went(name, [stored[keys[i]] for i in places], places)
-        return Expected(sorted(pairs), len(places), 0, len(keys) - len(places))
+        return self._expected(pairs, len(places), 0, len(keys) - len(places))
+
+    def _expected(self, pairs: set[Pair], used: int, late: int, rejected: int) -> Expected:
+        """The answer to one action, with what it changed."""
+        change = Counter({row: n for row, n in self._change.items() if n})
+        self._change = Counter()
+        return Expected(sorted(pairs), used, late, rejected, change)
 
     def _in_time(self, name: str, rows: Sequence[Row]) -> list[int]:
         """Rows that are not late: at most the lateness behind the latest time before them."""
@@ -160,7 +188,9 @@ class Model:
         for row, place in zip(rows, places, strict=True):
             for other in others:
                 met = [row] if len(self.world.sides) == 1 else [row, other][:: 1 - 2 * side]
-                found |= {(place, query, change) for query in self.affected(met)}
+                for query in self.affected(met):
+                    found.add((place, query, change))
+                    self._change[query, *self._selected(met)] += change
         return found
 
 

@@ -125,7 +125,16 @@ class Player:
 
     def counters(self) -> dict[str, Any]:
         """What became of the rows so far."""
-        return self.engine.metrics()["inputs"]
+        inputs = self.engine.metrics()["inputs"]
+        return {
+            name: {what: n for what, n in counters.items() if what != "stored"}
+            for name, counters in inputs.items()
+        }
+
+    def stored(self) -> dict[str, int]:
+        """How many rows are kept; those that can matter no more may go at any time."""
+        inputs = self.engine.metrics()["inputs"]
+        return {name: counters["stored"] for name, counters in inputs.items()}
 
 
 def expect(model: Model, player: Player, action: Action) -> Expected | None:

@@ -18,11 +18,11 @@ from tests.contract.worlds import Case, draw_world
 
 
 def cutting_is_invisible(case: Case, rng: Random, tally: Tally) -> None:
-    world = draw_world(rng, case, timed=rng.random() < 0.2)
+    world = draw_world(rng, case, timed=0.2)
     whole, pieces = Player(world, [case.way]), Player(world, [case.way])
     total: Result = Counter()
     other: Result = Counter()
-    for action in Draft(world, rng).actions(rng.randint(2, 8)):
+    for action in Draft(world, rng, tally=tally).actions(rng.randint(2, 8)):
         parts = cut(rng, [action])
         total = add_up(total, whole, [action], case.way)
         other = add_up(other, pieces, parts, case.way)
@@ -46,6 +46,4 @@ def add_up(total: Result, player: Player, actions: list[Action], way: str) -> Re
 
 @every_case
 def test_cutting_batches_is_invisible(case: Case) -> None:
-    wanted = ("changes", "cuts")
-    tally = hold_for_all(cutting_is_invisible, case, *wanted)
-    assert min(tally[what] for what in wanted) > 0, tally
+    hold_for_all(cutting_is_invisible, case, "changes", "cuts")

@@ -11,12 +11,15 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from tests.contract.laws import SMALL, every_case
-from tests.contract.numbers import Kind, draw_bounds
-from tests.contract.worlds import BAND_SHAPES, CASES, FILTER_SHAPES, Case, Shape, World
+from tests.contract.histories import bounds_of
+from tests.contract.laws import SMALL, every_case, every_case_of
+from tests.contract.numbers import FEW_TIMES, Kind
+from tests.contract.shapes import SHAPES, Shape
+from tests.contract.worlds import Case, Inputs, KeyKind, World
 
 from standfast import Engine, Group
-from standfast.engine import registry
+from standfast.engine import registry, strings
+from standfast.indexes.changed_codes import ChangedCodes
 
 FEW = 100 if SMALL else 1_000  # dead queries that are tolerated here
 LIVING = 20 if SMALL else 100
@@ -27,36 +30,42 @@ BYTES_PER_ROW = 400
 SLACK = 5_000
 
 
+@pytest.fixture(autouse=True)
+def _tolerate_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held beyond the living is limited by constants: small ones show it in short runs."""
+    monkeypatch.setattr(registry, "FEW", FEW)
+    monkeypatch.setattr(strings, "FEW", 50)
+    monkeypatch.setattr(ChangedCodes.__init__, "__defaults__", (64,))
+
+
 def world_of(case: Case, kind: Kind, source: str) -> World:
-    shape = (FILTER_SHAPES if case.question == "filter" else BAND_SHAPES)[0]
     names = ("a",) if case.question == "filter" else ("a", "b")
-    return World(case.question, kind, dict.fromkeys(names, source), shape)
+    return World(case.question, kind, dict.fromkeys(names, source), SHAPES[case.question][0])
 
 
-def batch_of(rng: Random, keys: list[int]) -> dict[str, list[object]]:
+def batch_of(rng: Random, world: World, keys: list[int]) -> dict[str, list[object]]:
     rows = [rng.randint(0, 100) for _ in keys]
-    return {"k": keys, "x": rows, "y": rows, "s": [None] * len(keys)}
+    return world.batch(rows, k=keys, y=rows)
 
 
 @every_case
-def test_queries_that_come_and_go_do_not_grow_the_group(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registry, "FEW", FEW)
+def test_queries_that_come_and_go_do_not_grow_the_group(case: Case) -> None:
     rng, world = Random(11), world_of(case, "float64", "stream")
     engine = world.engine()
     group = world.register(engine, case.way)
     held, hit = [], 0
     living: list[int] = []
     for _ in range(ROUNDS):
-        bounds = {h: draw_bounds(rng, "float64", PER_ROUND, is_band="b" in world.inputs)
-                  for h in world.shape.holes}  # fmt: skip
+        bounds = {
+            hole: bounds_of(rng, world, subject, PER_ROUND)
+            for hole, subject in world.shape.holes.items()
+        }
         living += group.add(bounds).to_pylist()
-        hit += _push(engine, rng)
+        hit += _push(engine, world, rng)
         rng.shuffle(living)
         group.remove(living[LIVING:])
         living = living[:LIVING]
-        _push(engine, rng)
+        _push(engine, world, rng)
         held.append(group.memory_bytes())
     assert len(group) == LIVING
     assert hit > 0
@@ -64,11 +73,11 @@ def test_queries_that_come_and_go_do_not_grow_the_group(
     engine.check()
 
 
-def _push(engine: Engine, rng: Random) -> int:
+def _push(engine: Engine, world: World, rng: Random) -> int:
     """One row on each side; how many queries it hit."""
     hits = 0
     for name in engine.inputs:
-        (answer,) = engine.push(name, batch_of(rng, [rng.randrange(100)])).values()
+        (answer,) = engine.push(name, batch_of(rng, world, [rng.randrange(100)])).values()
         hits += answer.pairs().num_rows
     return hits
 
@@ -90,7 +99,7 @@ def test_rows_that_come_and_go_do_not_grow_the_store(case: Case) -> None:
     for _ in range(30):
         for name in world.inputs:
             keys = rng.sample(range(n_keys), n_keys // 2)
-            engine.push(name, batch_of(rng, keys))
+            engine.push(name, batch_of(rng, world, keys))
             gone = rng.sample(range(n_keys), n_keys // 3)
             changes += engine.delete(name, {"k": gone})[case.way].n_rows
             engine.dead_letters(take=True)
@@ -103,10 +112,49 @@ def test_rows_that_come_and_go_do_not_grow_the_store(case: Case) -> None:
     assert sum(store.memory_bytes() for store in engine._stores.values()) < SLACK
 
 
-FILTERS = [case for case in CASES if case.question == "filter"]
+WINDOW_US, LATENESS_US = 1_000, 100
+PER_BATCH = 20 if SMALL else 50  # rows of one side
+BATCHES_PER_WINDOW = 4 if SMALL else 10
 
 
-@pytest.mark.parametrize("case", FILTERS, ids=str)
+@every_case_of("window_join")
+@pytest.mark.parametrize("key", ["int64", "string"])
+def test_a_stream_ten_times_longer_than_the_window_is_kept_for_a_window(
+    case: Case, key: KeyKind
+) -> None:
+    """Join keys are new all the time, so that nothing may be kept for each key of the past."""
+    shape, rng = SHAPES["window_join"][0], Random(14)
+    inputs: Inputs = {"a": "stream", "b": "stream"}
+    world = World("window_join", "int64", inputs, shape, (), True, LATENESS_US, key)
+    engine = world.engine()
+    wide = {"w": [WINDOW_US, 10], "lo": [0, 0], "hi": [100, 9], "low": [0, 50], "high": [100, 99]}
+    group = world.register(engine, case.way)
+    group.add(wide)
+    step = WINDOW_US // BATCHES_PER_WINDOW
+    stored, held, pairs = [], [], 0
+    for number in range(10 * BATCHES_PER_WINDOW):
+        for name in world.inputs:
+            times = [FEW_TIMES + number * step + rng.randrange(step) for _ in range(PER_BATCH)]
+            keys = [number + rng.randrange(3) for _ in times]
+            named = [f"key {k}" for k in keys] if key == "string" else keys
+            rows = batch_of(rng, world, keys) | {"j": named, "t": sorted(times)}
+            pairs += engine.push(name, rows)[case.way].pairs().num_rows
+        stored.append(sum(counters["stored"] for counters in engine.metrics()["inputs"].values()))
+        held.append(group.memory_bytes() + sum(s.memory_bytes() for s in engine._stores.values()))
+    engine.check()
+    assert pairs > 0
+    assert engine.metrics()["inputs"]["a"]["late"] == 0
+    n_windows = (WINDOW_US + LATENESS_US) / WINDOW_US + 2 / BATCHES_PER_WINDOW
+    # Old rows go when an eighth of all is new.
+    limit = 2 * PER_BATCH * BATCHES_PER_WINDOW * n_windows * 9 / 8
+    assert max(stored) <= limit, f"{max(stored)} rows are kept, more than {limit:.0f}"
+    assert min(stored[BATCHES_PER_WINDOW:]) >= 2 * PER_BATCH * (BATCHES_PER_WINDOW - 1)
+    third = len(held) // 3
+    assert max(held[-third:]) <= 1.1 * max(held[third : 2 * third]) + SLACK, "memory grows"
+    assert len(engine._strings.codes) <= 12 * BATCHES_PER_WINDOW + 100, "keys of the past are kept"
+
+
+@every_case_of("filter")
 def test_a_stream_that_only_filters_read_is_not_kept(case: Case) -> None:
     rng, world = Random(13), world_of(case, "int64", "stream")
     engine = world.engine()
@@ -114,13 +162,13 @@ def test_a_stream_that_only_filters_read_is_not_kept(case: Case) -> None:
     group.add({hole: [50] for hole in world.shape.holes})
     pairs = 0
     for _ in range(20):
-        pairs += engine.push("a", batch_of(rng, list(range(50))))[case.way].pairs().num_rows
+        pairs += engine.push("a", batch_of(rng, world, list(range(50))))[case.way].pairs().num_rows
     assert pairs > 0
     assert len(engine._stores["a"]) == 0
     assert engine._stores["a"].memory_bytes() == 0
 
 
-@pytest.mark.parametrize("case", FILTERS, ids=str)
+@every_case_of("filter")
 def test_words_of_queries_that_went_are_forgotten(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,4 +182,4 @@ def test_words_of_queries_that_went_are_forgotten(
         group.remove(ids)
     answer = engine.push("a", {"k": [1, 2], "x": [1, 1], "y": [1, 1], "s": ["stays", "19-3"]})
     assert answer[case.way].pairs().to_pylist() == [{"row": 0, "query": kept[0].as_py()}]
-    assert len(group.strings.codes["s"]) < 100, "words of the past are kept"
+    assert len(group.strings.codes) < 100, "words of the past are kept"

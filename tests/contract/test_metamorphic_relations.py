@@ -14,9 +14,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.contract.laws import SMALL, Tally, every_case
+from tests.contract.laws import SMALL, Tally, every_case_of
 from tests.contract.numbers import KINDS, Kind, draw_bounds, draw_value
-from tests.contract.worlds import Case, Shape, World
+from tests.contract.shapes import Shape
+from tests.contract.worlds import Case, World
 
 N_QUERIES, N_ROWS = (15, 12) if SMALL else (25, 16)
 Bounds = list[Any]
@@ -279,7 +280,7 @@ def metamorphic_relations_hold(case: Case, rng: Random, tally: Tally) -> None:
     tally[relation.__name__] += asker.decisions
 
 
-@every_case
+@every_case_of("filter", "band_join")
 @pytest.mark.parametrize("kind", KINDS)
 def test_related_questions_have_related_answers(case: Case, kind: Kind) -> None:
     for number, relation in enumerate(relations_of(case, kind)):

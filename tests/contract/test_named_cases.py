@@ -10,7 +10,8 @@ import pytest
 from tests.contract.capacities import tiny_capacities
 from tests.contract.numbers import FAR, FEW_TIMES
 from tests.contract.playing import result_rows, seen
-from tests.contract.worlds import BAND_SHAPES, CASES, FILTER_SHAPES, Case, World, clock
+from tests.contract.shapes import BAND_SHAPES, FILTER_SHAPES
+from tests.contract.worlds import CASES, Case, World, clock
 
 from standfast import Engine
 

@@ -21,7 +21,7 @@ def published_answers_do_not_change(case: Case, rng: Random, tally: Tally) -> No
     world = draw_world(rng, case)
     prompt, late = Player(world, [case.way]), Player(world, [case.way])
     kept: list[tuple[Answer, Seen, Answer]] = []
-    draft = Draft(world, rng)
+    draft = Draft(world, rng, tally=tally)
     for action in draft.actions(rng.randint(4, 10)):
         answers, others = prompt.play(action), late.play(action)
         kept += [(answer, seen(answer), others[way]) for way, answer in answers.items()]
@@ -39,6 +39,4 @@ def published_answers_do_not_change(case: Case, rng: Random, tally: Tally) -> No
 
 @every_case
 def test_published_answers_do_not_change(case: Case) -> None:
-    wanted = ("pairs", "answers")
-    tally = hold_for_all(published_answers_do_not_change, case, *wanted)
-    assert min(tally[what] for what in wanted) > 0, tally
+    hold_for_all(published_answers_do_not_change, case, "pairs", "answers")

@@ -1,24 +1,29 @@
 """The world of a history: which inputs there are, which template stands, and what it means.
 
-A `Shape` says a condition twice: as SQL, which the engine reads, and as plain comparisons, which
-the oracle reads. The two are written by hand side by side, so that the front end is tested too.
-
-    FROM a                 rows (k, x, y, s): key, the compared number, another number, a text
-    FROM a JOIN b          differences of x; a self join reads `a` under both names
+FROM a                 rows (k, x, y, s): key, the compared number, another number, a text
+FROM a JOIN b          a self join reads `a` under both names; further columns are
+                       j   what select-joins and window joins join on
+                       t   the time of window joins, and the event time of timed streams
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from random import Random
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from tests.contract.numbers import KINDS, Kind
+from tests.contract.numbers import FEW_TIMES, KINDS, Kind
+from tests.contract.shapes import SHAPES, Shape
 
 from standfast import Engine, Group
 from standfast.operators.catalog import CATALOG, QuestionName
 
 NOW_US = 2**62  # the clock: no time of a test is ahead of it
+
+
+# One value of each kind, for columns that are all equal.
+EQUAL: dict[str, Any] = {"int64": 7, "float64": 7.5, "timestamp": FEW_TIMES, "string": "p"}
 
 
 class Case(NamedTuple):
@@ -32,86 +37,30 @@ class Case(NamedTuple):
 
     @property
     def max_attributes(self) -> int:
-        return CATALOG[self.question][self.way].spec.max_attributes
+        """How many columns a filter may have; whoever chooses takes all."""
+        ways = CATALOG[self.question]
+        return ways[self.way].spec.max_attributes if self.way in ways else 16
 
 
 CASES = [Case(question, way) for question, ways in CATALOG.items() for way in ways]
 
 
-class Comparison(NamedTuple):
-    """`subject operator value`; the value is what the query says for `hole`, or a literal."""
-
-    subject: str
-    operator: str
-    hole: str
-    literal: int | str | None
+def cases_of(*questions: str) -> list[Case]:
+    """The entries of some questions."""
+    return [case for case in CASES if case.question in questions]
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A condition as SQL and as comparisons: `x >= lo, x <= hi`."""
-
-    sql: str
-    meaning: str
-
-    @property
-    def comparisons(self) -> list[Comparison]:
-        return [_comparison(*text.split()) for text in self.meaning.split(", ")]
-
-    @property
-    def holes(self) -> dict[str, str]:
-        """The holes with the subject that each meets."""
-        return {c.hole: c.subject for c in self.comparisons if c.hole}
-
-    @property
-    def n_attributes(self) -> int:
-        return len(set(self.holes.values()))
+# The engine chooses the way.
+CHOICES = [Case(question, "auto") for question in CATALOG]
 
 
-def _comparison(subject: str, operator: str, value: str) -> Comparison:
-    if value.isdecimal():
-        return Comparison(subject, operator, "", int(value))
-    if value.startswith("'"):
-        return Comparison(subject, operator, "", value.strip("'"))
-    return Comparison(subject, operator, value, None)
-
-
-FILTER_SHAPES = (
-    Shape("x BETWEEN :lo AND :hi", "x >= lo, x <= hi"),
-    Shape("x > :lo AND x < :hi", "x > lo, x < hi"),
-    Shape("x >= :lo AND :hi > x", "x >= lo, x < hi"),
-    Shape(":lo < x AND x <= :hi", "x > lo, x <= hi"),
-    Shape("x <= :hi", "x <= hi"),
-    Shape("x > :lo", "x > lo"),
-    Shape("x = :lo", "x = lo"),
-    Shape("x BETWEEN :lo AND :hi AND x >= :more", "x >= lo, x <= hi, x >= more"),
-    Shape("x BETWEEN :lo AND :hi AND y >= 2 AND s = 'p'", "x >= lo, x <= hi, y >= 2, s = 'p'"),
-    Shape("s = :word", "s = word"),
-    Shape("x >= :lo AND y < :hi", "x >= lo, y < hi"),
-    Shape(
-        "x BETWEEN :lo AND :hi AND y BETWEEN :low AND :high",
-        "x >= lo, x <= hi, y >= low, y <= high",
-    ),
-    Shape(
-        "s = :word AND (y > :low AND x >= :lo) AND x < :hi", "s = word, y > low, x >= lo, x < hi"
-    ),
-)
-BAND_SHAPES = (
-    Shape("b.x - a.x BETWEEN :lo AND :hi", "b-a >= lo, b-a <= hi"),
-    Shape("a.x - b.x BETWEEN :lo AND :hi", "a-b >= lo, a-b <= hi"),
-    Shape("b.x - a.x > :lo AND b.x - a.x < :hi", "b-a > lo, b-a < hi"),
-    Shape("a.x - b.x >= :lo AND b.x - a.x > :hi", "a-b >= lo, b-a > hi"),
-    Shape("a.x - b.x <= :hi", "a-b <= hi"),
-    Shape("b.x - a.x > :lo", "b-a > lo"),
-    Shape("b.x - a.x = :lo", "b-a = lo"),
-    Shape("ABS(a.x - b.x) <= :hi", "abs <= hi"),
-    Shape("ABS(b.x - a.x) < :hi AND b.x - a.x >= :lo", "abs < hi, b-a >= lo"),
-)
+KeyKind = Literal["int64", "float64", "timestamp", "string"]
+KEY_KINDS: tuple[KeyKind, ...] = ("int64", "int64", "string", "float64", "timestamp")
 
 # Inputs by name; a self join has one input under two names.
 Inputs = dict[str, Literal["stream", "table"]]
 FILTER_INPUTS: tuple[Inputs, ...] = ({"a": "stream"}, {"a": "table"})
-BAND_INPUTS: tuple[Inputs, ...] = (
+JOIN_INPUTS: tuple[Inputs, ...] = (
     {"a": "stream", "b": "stream"},
     {"a": "table", "b": "table"},
     {"a": "stream", "b": "table"},
@@ -123,7 +72,11 @@ BAND_INPUTS: tuple[Inputs, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Inputs and one template over them; `time` gives streams an event time and a lateness."""
+    """Inputs and one template over them; `time` gives streams an event time and a lateness.
+
+    `key` is the kind of the join keys, `clock` that of the times of a window join. No window of a
+    query is wider than `widest`; None sets no limit.
+    """
 
     question: QuestionName
     kind: Kind
@@ -132,6 +85,9 @@ class World:
     select: tuple[str, ...] = ()
     time: bool = False
     lateness_us: int | None = None
+    key: KeyKind = "int64"
+    clock: Kind = "timestamp"
+    widest: int | None = None
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -144,10 +100,29 @@ class World:
     def is_self_join(self) -> bool:
         return self.sides == ("a", "a")
 
+    @property
+    def has_keys(self) -> bool:
+        return self.question in ("select_join", "window_join")
+
     def columns(self, name: str) -> dict[str, str]:
-        """The columns of an input with their kinds."""
-        kinds = {"k": "int64", "x": self.kind, "y": "int64", "s": "string"}
-        return kinds | {"t": "timestamp"} if self.time and self.inputs[name] == "stream" else kinds
+        """The columns of an input with their kinds; a time comes last."""
+        kinds: dict[str, str] = {"k": "int64", "x": self.kind, "y": "int64", "s": "string"}
+        if self.has_keys:
+            kinds["j"] = self.key
+        if self.question == "window_join":
+            kinds["t"] = self.clock
+        elif self.time and self.inputs[name] == "stream":
+            kinds["t"] = "timestamp"
+        return kinds
+
+    def kind_of(self, subject: str) -> str:
+        """The kind of what a comparison is about; that of differences is the kind of the numbers.
+
+        A column has the same kind on both sides.
+        """
+        if subject in ("b-a", "a-b", "abs"):
+            return self.kind
+        return self.clock if subject == "gap" else self.columns("a")[subject[-1]]
 
     @property
     def outputs(self) -> list[tuple[int, str]]:
@@ -181,30 +156,56 @@ class World:
 
     def ways(self) -> list[str]:
         """Every way of the catalogue that takes this template."""
-        table = CATALOG[self.question]
-        return [w for w in table if self.shape.n_attributes <= table[w].spec.max_attributes]
+        cases = [Case(self.question, way) for way in CATALOG[self.question]]
+        return [case.way for case in cases if serves(case, self.shape)]
+
+    def batch(self, values: Sequence[Any], **columns: Any) -> dict[str, Any]:
+        """Rows with these numbers in x; keys count up, all join keys and all times are equal."""
+        counted, kinds = list(range(len(values))), self.columns("a")
+        rows: dict[str, Any] = {"k": counted, "x": list(values), "y": counted}
+        rows |= {name: [EQUAL[kinds[name]]] * len(values) for name in kinds if name not in rows}
+        return rows | {name: list(given) for name, given in columns.items()}
 
 
 def clock() -> int:
     return NOW_US
 
 
-def draw_world(rng: Random, case: Case, *, timed: bool = False) -> World:
-    """Any world that the case's strategy serves; `timed` wants streams with an event time."""
-    is_filter = case.question == "filter"
-    shapes = [
-        s
-        for s in (FILTER_SHAPES if is_filter else BAND_SHAPES)
-        if s.n_attributes <= case.max_attributes
-    ]
+def serves(case: Case, shape: Shape) -> bool:
+    """Whether the case's strategy takes the shape; joins take any number of conditions."""
+    return case.question != "filter" or shape.n_attributes <= case.max_attributes
+
+
+def draw_world(rng: Random, case: Case, *, timed: float = 0.0) -> World:
+    """Any world that the case's strategy serves.
+
+    `timed` is the chance that streams have an event time; it is never small for window joins.
+    """
+    is_filter, has_window = case.question == "filter", case.question == "window_join"
+    is_timed = rng.random() < max(timed, 0.7 if has_window else 0.0)
+    shape = rng.choice([s for s in SHAPES[case.question] if serves(case, s)])
     arrangements = [
         inputs
-        for inputs in (FILTER_INPUTS if is_filter else BAND_INPUTS)
-        if not timed or "stream" in inputs.values()
+        for inputs in (FILTER_INPUTS if is_filter else JOIN_INPUTS)
+        if not is_timed or "stream" in inputs.values()
     ]
-    lateness = rng.choice([None, 0, 2]) if timed else None
+    if has_window and is_timed:
+        arrangements += 3 * [JOIN_INPUTS[0]]
+    lateness = rng.choice([None, 0, 0, 2]) if is_timed else None
     select = rng.choice([(), ("a.x", "a.k"), ("a.y",) if is_filter else ("b.x", "a.k", "b.s")])
     return World(
-        case.question, rng.choice(KINDS), rng.choice(arrangements), rng.choice(shapes), select,
-        timed, lateness,
+        case.question, rng.choice(KINDS), rng.choice(arrangements), shape, select,
+        is_timed, lateness,
+        key=rng.choice(KINDS if "a.j" in shape.meaning else KEY_KINDS),
+        clock=rng.choice(KINDS) if has_window and not is_timed else "timestamp",
+        widest=rng.choice([1, 3]) if has_window and lateness is not None else None,
+    )  # fmt: skip
+
+
+def draw_expiring_world(rng: Random, case: Case) -> World:
+    """A window join of streams with a lateness, where rows are kept as long as they can matter."""
+    return replace(
+        draw_world(rng, case),
+        inputs=rng.choice([JOIN_INPUTS[0], JOIN_INPUTS[0], JOIN_INPUTS[4]]),
+        time=True, clock="timestamp", lateness_us=rng.choice([0, 2, 5]), widest=rng.choice([1, 3]),
     )  # fmt: skip
