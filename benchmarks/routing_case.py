@@ -80,10 +80,10 @@ class RoutingCase:
         """The router with every way built, after batches of other events of the same kind."""
         routed = Routed()
         routed.add(np.arange(self.case.n_queries), self.case.lows, self.case.highs)
-        routed.features(self.events, self.rows, 0)  # which decides what is hot
-        routed.features(self.events, self.rows, 0)
+        routed.inner.features(self.events, self.rows, 0)  # which decides what is hot
+        routed.inner.features(self.events, self.rows, 0)
         for way in WAYS:
-            routed.routing.build(way)
+            routed.inner.routing.build(way)
         others = np.arange(self.n_events, self.case.keys.size)
         for places in np.array_split(others, WARMING):
             order = places[np.argsort(self.case.keys[places], kind="stable")]
@@ -93,20 +93,20 @@ class RoutingCase:
     @cached_property
     def ways(self) -> dict[str, SelectStrategy]:
         """Every way with all queries in it: the router's own where it has built it."""
-        routing = self.routed.routing
+        routing = self.routed.inner.routing
         return {way: routing.built.get(way) or routing.made(way) for way in WAYS}
 
     @cached_property
     def choice(self) -> Int64s:
         """The way that the router sends each event, by number in WAYS."""
         self.by_router()
-        ways = self.routed.routing.model.ways
-        return np.array([WAYS.index(way) for way in ways])[self.routed.routing.last]
+        ways = self.routed.inner.routing.model.ways
+        return np.array([WAYS.index(way) for way in ways])[self.routed.inner.routing.last]
 
     @cached_property
     def buckets(self) -> list[Int64s]:
         """Places of events that are alike."""
-        _, traits = self.routed.features(self.events, self.rows, 0)
+        _, traits = self.routed.inner.features(self.events, self.rows, 0)
         return alike(traits, N_CUTS)
 
     @cached_property
@@ -178,7 +178,7 @@ def static(way: str) -> Series:
 
 def routed(case: RoutingCase) -> Iterator[Reading]:
     """Events per second of the router, how often it was right, what choosing took."""
-    routing = case.routed.routing
+    routing = case.routed.inner.routing
     before, begin = routing.choosing, time.perf_counter()
     seconds, spans = clocked(case.by_router)
     share = (routing.choosing - before) / (time.perf_counter() - begin)
@@ -208,8 +208,9 @@ N_EVENTS: dict[Size, int] = {"smoke": 400, "full": 2_000}
 N_KEYS: dict[Size, int] = {"smoke": 100, "full": 10_000}
 NOTES = (
     f"{HOT_FRACTION:.0%} of the ranges on S.C in {N_HOTSPOTS} hotspots, the others scattered; "
-    "ranges on R.A, join keys and values as in Table I; batches of 2,000 events. As in the paper all "
-    "ways are built; the router has met twelve batches before. Until the affected queries are known as slices."
+    "ranges on R.A, join keys and values as in Table I; batches of 2,000 events. As in the paper "
+    "all ways are built; the router has met twelve batches before. Measured until the affected "
+    "queries are known as slices."
 )
 
 

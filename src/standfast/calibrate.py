@@ -137,9 +137,9 @@ def select_workload(shape: Shape, seed: int) -> Workload:
     routed, rows = RoutedSelects(alpha=ALPHA), rows_of(shape, seed + 2)
     routed.add(np.arange(shape.n_queries), *queries_of(shape, seed))
     events = arrivals_of(N_EVENTS, shape.n_keys, seed + 4)
-    routed.routing.build("hotspot")
+    routed.inner.routing.build("hotspot")
     routed.process(events, rows, side=0)
-    _, traits = routed.features(events, rows, 0)
+    _, traits = routed.inner.features(events, rows, 0)
     parts = alike(traits, 4)
     parts += [part[:: part.size // FEW] for part in parts[::3]]
     batches = []
@@ -149,8 +149,8 @@ def select_workload(shape: Shape, seed: int) -> Workload:
         def process(way: SelectStrategy, part: Arrivals = part) -> Hits:
             return way.process(part, rows, side=0)
 
-        batches.append(Batch(*routed.features(part, rows, 0), process))
-    return Workload(routed.routing, batches)
+        batches.append(Batch(*routed.inner.features(part, rows, 0), process))
+    return Workload(routed.inner.routing, batches)
 
 
 def band_workload(shape: Shape, seed: int) -> Workload:

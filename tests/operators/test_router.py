@@ -4,42 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 import pytest
+from tests.operators.reading import slots_in_spans, slots_of
 
 from standfast.arrays import Hits, Int64s, Matches, Spans
-from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators import router
-from standfast.operators.band_join.naive import Naive as NaiveBands
-from standfast.operators.band_join.routed import Routed as RoutedBands
-from standfast.operators.base import Arrivals, Strategy
+from standfast.operators.base import Strategy
 from standfast.operators.costs import Constants, Model, Term, WayCosts
 from standfast.operators.group_stats import GroupStats, least_hot
 from standfast.operators.router import Ledger, Queries, Routing, assign
-from standfast.operators.select_join.naive import Naive as NaiveSelects
-from standfast.operators.select_join.routed import Routed as RoutedSelects
 from standfast.operators.split import Part, Split, joined
-
-
-def slots_of(hits: Hits) -> list[list[int]]:
-    """The slots of each event, read by counts and fill."""
-    counts = hits.counts()
-    starts = np.cumsum(counts) - counts
-    out = np.full(int(counts.sum()), -1)
-    hits.fill(starts, np.arange(1000), out)
-    return [sorted(out[s : s + n].tolist()) for s, n in zip(starts, counts, strict=True)]
-
-
-def slots_in_spans(hits: Hits) -> list[list[int]]:
-    """The slots of each event, read from the spans."""
-    spans, found = hits.spans(), [list[int]() for _ in range(hits.n_events)]
-    for i, event in enumerate(spans.events):
-        cut = slice(spans.starts[i], spans.stops[i])
-        slots = spans.order[cut][spans.ranks[cut] >= spans.floors[i]]
-        found[event] += [int(slot) for slot in slots if slot >= 0]
-    return [sorted(slots) for slots in found]
 
 
 def matches(*slots: list[int]) -> Matches:
@@ -357,67 +333,6 @@ def test_hot_and_scattered_follow_the_size_that_decides() -> None:
     assert (groups.stats["hot"], groups.stats["scattered"]) == (1, 19), "as somebody keeps them"
     groups.forget()
     assert not groups.is_known
-
-
-@pytest.fixture
-def dealing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every way is built at once, and events are dealt to all of them in turn."""
-    monkeypatch.setattr(router, "PATIENCE", -1.0)
-    monkeypatch.setattr(router, "EXPLORE_EVERY", 1)
-    monkeypatch.setattr(router, "EXPLORE_EVENTS", 1)
-    monkeypatch.setattr(router, "EXPLORE_WITHIN", np.inf)
-
-
-@pytest.mark.usefixtures("dealing")
-@pytest.mark.parametrize("seed", range(3))
-def test_select_joins_dealt_to_all_ways_equal_the_naive_one(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    routed, naive, n = RoutedSelects(), NaiveSelects(), 40
-    lows = rng.integers(-20, 20, (2, n))
-    highs = lows + rng.integers(0, 15, (2, n))
-    for way in (routed, naive):
-        way.add(np.arange(n), lows, highs)
-    stored = SortedRuns(coded=True)
-    stored.insert(rng.integers(-20, 20, 30), np.arange(30), rng.integers(0, 8, 30))
-    for step in range(8):
-        side: Literal[0, 1] = 1 if step % 2 else 0
-        codes = np.sort(rng.integers(0, 9, 20))
-        events = Arrivals(codes, rng.integers(-25, 25, 20), np.empty(0, np.int64))
-        hits = routed.process(events, stored, side=side)
-        expected = slots_of(naive.process(events, stored, side=side))
-        assert slots_of(hits) == slots_in_spans(hits) == expected
-        if step % 3 == 2:
-            gone = rng.choice(routed.routing.queries.living(), 4, replace=False)
-            for way in (routed, naive):
-                way.remove(gone)
-        routed.check()
-    assert set(routed.routing.built) == set(routed.routing.model.ways)
-    assert np.count_nonzero(routed.routing.ledger.events) == len(routed.routing.model.ways)
-    assert routed.memory_bytes() > 0
-    assert "of events at" in str(routed.describe()["routes"])
-
-
-@pytest.mark.usefixtures("dealing")
-@pytest.mark.parametrize("is_float", [False, True])
-def test_band_joins_dealt_to_all_ways_equal_the_naive_one(is_float: bool) -> None:
-    rng = np.random.default_rng(7)
-    routed, naive, n = RoutedBands(is_float=is_float), NaiveBands(is_float=is_float), 40
-    lows = rng.integers(-20, 20, (1, n))
-    highs = lows + rng.integers(0, 8, (1, n))
-    for way in (routed, naive):
-        way.add(np.arange(n), lows, highs)
-    stored = SortedRuns()
-    stored.insert(rng.integers(-50, 50, 30), np.arange(30))
-    for step in range(6):
-        values = np.sort(rng.integers(-60, 60, 20))
-        hits = routed.process(values, stored, minuend=step % 2 == 0)
-        expected = slots_of(naive.process(values, stored, minuend=step % 2 == 0))
-        assert slots_of(hits) == slots_in_spans(hits) == expected
-        gone = rng.choice(routed.routing.queries.living(), 4, replace=False)
-        for way in (routed, naive):
-            way.remove(gone)
-        routed.check()
-    assert np.count_nonzero(routed.routing.ledger.events) == len(routed.routing.model.ways)
 
 
 def test_a_given_share_decides_what_is_hot() -> None:

@@ -61,18 +61,25 @@ def _terms(*texts: str) -> tuple[Term, ...]:
 # first event of a code that joins; rows is m'; search is log2(1 + m'), new_search the same at the
 # first event of a code; stabbed is n', own ranges that hold the event, scattered is n'', those of
 # scattered queries; reach is the chance that a query whose own range holds the event is affected;
-# depth is log2(1 + n' / groups) times the reach, hot_depth the same for hot queries and groups.
+# depth is log2(1 + n' / groups) times the reach, hot_depth the same for hot queries and groups;
+# new_rows is m' at the first event of a code.
 TRAITS: dict[str, tuple[str, ...]] = {
     "band_join": ("call", "one"),
     "select_join": (
         "call", "one", "joins", "is_new", "search", "new_search", "rows", "rows_stabbed",
         "stabbed", "stabbed_search", "scattered", "scattered_search", "reach", "depth", "hot_depth",
     ),
+    "window_join": (
+        "call", "one", "joins", "is_new", "search", "new_search", "rows", "rows_stabbed",
+        "stabbed", "stabbed_search", "scattered", "scattered_search", "reach", "depth", "hot_depth",
+        "new_rows",
+    ),
 }  # fmt: skip
 
 # Stats of a batch: share is the part of the queries whose other range holds a stored row; sizes is
 # the sum of log2 of the sizes of the groups, hot_sizes that of the hot ones; far is the part of the
-# queries that does not fit into a fast cache, far_scattered the same of the scattered ones.
+# queries that does not fit into a fast cache, far_scattered the same of the scattered ones; near is
+# the part of the rows within the largest window of an event, m_b / m', near_share that times share.
 TERMS: dict[str, dict[str, tuple[Term, ...]]] = {
     "band_join": {
         "per_query": _terms("one * call", "one", "queries", "queries_search"),
@@ -107,6 +114,25 @@ TERMS: dict[str, dict[str, tuple[Term, ...]]] = {
             "hot * new_search", "hot * joins", "hot * reach", "hot * hot_depth",
             "log_scattered * joins", "one * scattered", "one * scattered_search",
             "far_scattered * scattered",
+        ),
+    },
+    "window_join": {
+        "join_first": _terms(
+            "one * call", "queries * call", "one", "one * joins", "one * rows", "near * rows",
+            "near_share * rows_stabbed",
+        ),
+        "select_first": _terms(
+            "one * call", "queries * call", "one", "log_queries * joins", "one * new_rows",
+            "one * stabbed", "one * stabbed_search", "far * stabbed",
+        ),
+        "groups": _terms(
+            "one * call", "groups * call", "one", "log_queries * joins", "one * new_rows",
+            "groups * is_new", "one * stabbed", "one * stabbed_search", "far * stabbed",
+        ),
+        "hotspot": _terms(
+            "one * call", "hot * call", "queries * call", "one", "log_queries * joins",
+            "one * new_rows", "hot * is_new", "one * stabbed", "one * stabbed_search",
+            "far * stabbed", "one * scattered", "one * scattered_search",
         ),
     },
 }  # fmt: skip

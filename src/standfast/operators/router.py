@@ -188,7 +188,7 @@ class Routing(Generic[S]):
         self.n_batches += 1
         stats, traits = features()
         weights = self.model.weights(stats)
-        calls, costs = weights[:, 0], weights[:, 1:] @ traits[1:]
+        calls, costs = weights[:, 0], weights[:, 1:] @ traits[1 : weights.shape[1]]
         factors = self.ledger.corrections()
         choice = self._choose(costs * factors[:, None], calls * factors)
         self.last = choice

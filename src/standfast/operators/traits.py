@@ -8,6 +8,7 @@ is_new         1 for the first event of its code in the batch: what ways do once
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from math import log2
 from typing import Literal
@@ -80,10 +81,11 @@ class SideStats:
             return False
         stabbed, search, is_new, reach = self.means
         rate = stabbed / self.stabbed.n_ranges
-        group = us["hot x joins"] + us["hot x reach"] * reach
-        group += is_new * (us["hot x is_new"] + us["hot x new_search"] * search)
+        known = defaultdict(float, us)  # window joins have fewer of them
+        group = known["hot x joins"] + known["hot x reach"] * reach
+        group += is_new * (known["hot x is_new"] + known["hot x new_search"] * search)
         member = rate * (alone["stabbed"] + alone["stabbed_search"] * search)
-        return self.groups.decide(group, us["hot x hot_depth"] * reach, member)
+        return self.groups.decide(group, known["hot x hot_depth"] * reach, member)
 
     def refine(self, queries: Queries, values: Int64s) -> None:
         """Make the histograms fit the ranges and the events, if so much has changed."""
@@ -92,13 +94,13 @@ class SideStats:
             self.stabbed.rebuild(lows[self.side], highs[self.side], values)
 
     def traits(self, codes: Int64s, values: Int64s, rows: Int64s) -> Floats:
-        """The traits of equality joins, in the order of `TRAITS`."""
+        """The traits of equality joins, in the order of `TRAITS`; select-joins have no last one."""
         stabbed = self.stabbed.estimate(values)
         if self._scattered is not None:
             scattered = self._scattered.estimate(values)
         else:
             scattered = stabbed * (self.groups.stats["scattered"] / max(1, self.stabbed.n_ranges))
-        out = np.empty((len(TRAITS["select_join"]), codes.size))
+        out = np.empty((len(TRAITS["window_join"]), codes.size))
         n_groups, n_hot = self.groups.stats["groups"], self.groups.stats["hot"]
         _traits(codes, rows, stabbed, scattered, self.share, n_groups, n_hot, out)
         self._remember(out)
@@ -182,3 +184,4 @@ def _traits(
         out[10, e], out[11, e] = s, s * search
         out[12, e], out[13, e] = reach, reach * np.log2(1.0 + n / max(n_groups, 1.0))
         out[14, e] = reach * np.log2(1.0 + max(n - s, 0.0) / max(n_hot, 1.0))
+        out[15, e] = is_new * m

@@ -1,0 +1,152 @@
+"""Routing of equality joins: what the routed ways of select-joins and window joins share.
+
+    events ->  rows of each code  ->  traits  \\
+    queries -> ranges that hold each event    }-> costs -> parts -> answers in order
+    built ways -> sizes of groups ->  stats   /
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from standfast.arrays import Hits, Int64s
+from standfast.indexes.hotspot_tracker import HotspotTracker
+from standfast.indexes.keys import differences
+from standfast.indexes.sorted_runs import SortedRuns
+from standfast.operators.base import Arrivals, SelectStrategy, WindowStrategy
+from standfast.operators.costs import Constants, Floats, Model, current
+from standfast.operators.router import Routing
+from standfast.operators.traits import SideStats, rows_of
+
+S = TypeVar("S", bound=SelectStrategy | WindowStrategy)
+Side = Literal[0, 1]
+
+# Rows and events that are asked how far apart they are in time.
+SAMPLE = 32
+
+
+class Grouped(Protocol):
+    """What is asked of the groups way."""
+
+    def group_sizes(self, side: Side) -> Int64s: ...
+
+
+class Ways(Generic[S]):
+    """How the ways of a question are made, and what they tell about groups."""
+
+    def __init__(
+        self, plain: dict[str, Callable[[], S]], hotspot: Callable[[float], S],
+        tracker: Callable[[Any, Side], HotspotTracker],
+    ) -> None:  # fmt: skip
+        """`hotspot` makes one for a share of the queries; `tracker` is that of a side of it."""
+        self.plain = plain
+        self.hotspot = hotspot
+        self.tracker = tracker
+
+
+class EqualityRouting(Generic[S]):
+    """A router with the statistics of both sides."""
+
+    def __init__(
+        self, question: Literal["select_join", "window_join"], ways: Ways[S], *,
+        constants: Constants | None, alpha: float | None, is_float: bool = False,
+    ) -> None:  # fmt: skip
+        known, self._warning = (constants, "") if constants else current()
+        self.sides = (SideStats(0, alpha), SideStats(1, alpha))
+        self.routing: Routing[S] = Routing(
+            Model(question, known), ways.plain | {"hotspot": self._hotspot},
+            3 if question == "window_join" else 2, "groups",
+        )  # fmt: skip
+        self._ways = ways
+        self._is_float = is_float
+        self._largest = 0  # no window was ever larger
+
+    def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
+        self.routing.add(slots, lows, highs)
+        for side in self.sides:
+            side.add(lows, highs)
+        if highs.shape[0] > 2:
+            self._largest = max(self._largest, int(highs[2].max(initial=0)))
+
+    def remove(self, slots: Int64s) -> None:
+        ranges = self.routing.queries.of(slots)
+        self.routing.remove(slots)
+        for side in self.sides:
+            side.remove(*ranges)
+
+    def process(self, events: Arrivals, stored: SortedRuns, side: Side) -> Hits:
+        """Answer a batch, each event by the way that is cheapest for it."""
+
+        def features() -> tuple[dict[str, float], Floats]:
+            return self.features(events, stored, side)
+
+        def process(way: S, places: Int64s) -> Hits:
+            whole = places.size == events.codes.size
+            part = events if whole else Arrivals(*(c[places] if c.size else c for c in events))
+            return way.process(part, stored, side=side)
+
+        return self.routing.answer(events.codes.size, features, process)
+
+    def features(
+        self, events: Arrivals, stored: SortedRuns, side: Side
+    ) -> tuple[dict[str, float], Floats]:
+        """What the costs of a batch depend on: stats of the whole, traits of each event."""
+        own, other = self.sides[side], self.sides[1 - side]
+        own.refine(self.routing.queries, events.values)
+        hotspot = self.routing.built.get("hotspot")
+        tracker = self._ways.tracker(hotspot, side) if hotspot else None
+        if not own.groups.is_known:
+            self._learn(own, tracker)
+        own.scatter(tracker, self.routing.queries)
+        constants = self.routing.model.constants
+        if own.decide(constants["hotspot"], constants["select_first"]):
+            self.routing.drop("hotspot")
+            own.groups.forget()
+        own.meet(other.stabbed, stored)
+        traits = own.traits(events.codes, events.values, rows_of(stored, events.codes))
+        stats = own.stats(len(stored))
+        if events.times.size:
+            stats["near"] = self._near(events, stored)
+            stats["near_share"] = stats["near"] * stats["share"]
+        return stats, traits
+
+    def check(self) -> None:
+        self.routing.check()
+        for side in self.sides:
+            side.stabbed.check()
+            n = side.stabbed.n_ranges
+            assert n == len(self.routing.queries), "a side missed a change"
+
+    def memory_bytes(self) -> int:
+        return self.routing.memory_bytes()
+
+    def describe(self) -> dict[str, object]:
+        warning = {"warning": self._warning} if self._warning else {}
+        return self.routing.describe() | warning
+
+    def _learn(self, own: SideStats, tracker: HotspotTracker | None) -> None:
+        """Take the sizes of the groups from the ways that keep them."""
+        groups: Grouped | Any = self.routing.built.get("groups")
+        large, small = tracker.group_sizes() if tracker else (None, own.groups.sizes)
+        sizes = small if large is None else np.concatenate([large, small])
+        if groups is not None:
+            sizes = groups.group_sizes(own.side)
+        own.groups.learn(sizes, large, tracker.n_scattered if tracker else 0)
+
+    def _hotspot(self) -> S:
+        # The sides share it; the one that events met has decided, the other one has said 1.
+        n = len(self.routing.queries)
+        return self._ways.hotspot(max(side.groups.hot_share(n) for side in self.sides))
+
+    def _near(self, events: Arrivals, stored: SortedRuns) -> float:
+        """The part of the stored rows that lie within the largest window of an event."""
+        if not stored.runs:
+            return 0.0
+        rows, times = stored.runs[0].extras[0], events.times
+        rows, times = (t[:: max(1, t.size // SAMPLE)] for t in (rows, times))
+        apart = np.empty(rows.size * times.size, np.int64)
+        differences(np.tile(rows, times.size), np.repeat(times, rows.size), self._is_float, apart)
+        return float(np.mean(np.abs(apart) <= self._largest))
