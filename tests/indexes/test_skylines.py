@@ -212,9 +212,9 @@ def test_a_code_without_rows_leaves_no_trace(store):
 def test_memory_follows_the_rows_and_not_the_length_of_the_stream():
     store, cache, sizes = stored([(0, 0, 0)]), SkylineCache(), []
     rng = np.random.default_rng(3)
-    window, batch = 40, 50
+    window, batch = 20, 50
     history = [np.array([[0, 0, 0]])]
-    for step in range(400):
+    for step in range(160):
         codes = rng.integers(10 * (step // 20), 10 * (step // 20) + 30, batch)
         fresh = np.stack([codes, rng.integers(0, 100, batch), np.full(batch, step)], 1)
         insert(store, fresh, 1 + step * batch)
@@ -226,7 +226,7 @@ def test_memory_follows_the_rows_and_not_the_length_of_the_stream():
         assert cache.n_entries <= len(store)
         sizes.append(cache.memory_bytes())
     cache.check()
-    assert max(sizes[200:]) <= 1.5 * max(sizes[:200])
+    assert max(sizes[80:]) <= 1.5 * max(sizes[:80])
     codes = np.unique(fresh[:, 0])
     fresh_cache = SkylineCache()
     for code in codes.tolist():
