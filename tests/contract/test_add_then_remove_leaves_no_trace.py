@@ -68,4 +68,4 @@ def _check_empty(player: Player, draft: Draft, tally: Tally) -> None:
 
 @every_case
 def test_add_then_remove_leaves_no_trace(case: Case) -> None:
-    hold_for_all(add_then_remove_leaves_no_trace, case, "pairs", "crowd pairs", "used again")
+    assert hold_for_all(add_then_remove_leaves_no_trace, case, "pairs", "crowd pairs", "used again")

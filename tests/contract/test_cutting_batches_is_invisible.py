@@ -46,4 +46,4 @@ def add_up(total: Result, player: Player, actions: list[Action], way: str) -> Re
 
 @every_case
 def test_cutting_batches_is_invisible(case: Case) -> None:
-    hold_for_all(cutting_is_invisible, case, "changes", "cuts")
+    assert hold_for_all(cutting_is_invisible, case, "changes", "cuts")

@@ -37,4 +37,4 @@ def expiry_is_invisible(case: Case, rng: Random, tally: Tally) -> None:
 @every_case_of("window_join")
 def test_expiry_is_invisible(case: Case) -> None:
     shown = ("special numbers", "ties", "several rows of a key", "late rows", "expired rows")
-    hold_for_all(expiry_is_invisible, case, "pairs", "dropped", shown=shown, seeds=8)
+    assert hold_for_all(expiry_is_invisible, case, "pairs", "dropped", shown=shown, seeds=8)

@@ -43,4 +43,4 @@ def invariants_hold(case: Case, rng: Random, tally: Tally) -> None:
 
 @every_case
 def test_invariants_hold(case: Case) -> None:
-    hold_for_all(invariants_hold, case, "checked", "events")
+    assert hold_for_all(invariants_hold, case, "checked", "events")

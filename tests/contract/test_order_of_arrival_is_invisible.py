@@ -86,4 +86,4 @@ def add_up(player: Player, actions: list[Action], tally: Tally) -> Result:
 def test_order_of_arrival_is_invisible(case: Case) -> None:
     shown = ("special numbers", "ties", "several rows of a key", "expired rows")
     wanted = ("results", "moved", "dropped")
-    hold_for_all(order_of_arrival_is_invisible, case, *wanted, shown=shown)
+    assert hold_for_all(order_of_arrival_is_invisible, case, *wanted, shown=shown)

@@ -70,4 +70,4 @@ def test_order_of_equal_times_is_invisible(case: Case) -> None:
     # Filters are about one input, which is a stream here: its rows stay.
     is_filter = case.question == "filter"
     shown = tuple(what for what in WANTED[case.question] if not (is_filter and what == "went"))
-    hold_for_all(order_of_equal_times_is_invisible, case, "changes", "moved", shown=shown)
+    assert hold_for_all(order_of_equal_times_is_invisible, case, "changes", "moved", shown=shown)

@@ -39,4 +39,4 @@ def published_answers_do_not_change(case: Case, rng: Random, tally: Tally) -> No
 
 @every_case
 def test_published_answers_do_not_change(case: Case) -> None:
-    hold_for_all(published_answers_do_not_change, case, "pairs", "answers")
+    assert hold_for_all(published_answers_do_not_change, case, "pairs", "answers")

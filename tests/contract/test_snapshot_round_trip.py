@@ -43,4 +43,4 @@ def snapshot_round_trip(case: Case, rng: Random, tally: Tally) -> None:
 
 @every_case
 def test_snapshot_round_trip(case: Case) -> None:
-    hold_for_all(snapshot_round_trip, case, "pairs", "restored", seeds=5, examples=2)
+    assert hold_for_all(snapshot_round_trip, case, "pairs", "restored", seeds=5, examples=2)

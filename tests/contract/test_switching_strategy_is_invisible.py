@@ -35,4 +35,4 @@ def switching_is_invisible(case: Case, rng: Random, tally: Tally) -> None:
 
 @every_case
 def test_switching_strategy_is_invisible(case: Case) -> None:
-    hold_for_all(switching_is_invisible, case, "pairs", "switched")
+    assert hold_for_all(switching_is_invisible, case, "pairs", "switched")
