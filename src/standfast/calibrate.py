@@ -13,6 +13,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +22,17 @@ from standfast import workloads
 from standfast.arrays import Hits, Int64s
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.band_join.routed import Routed as RoutedBands
-from standfast.operators.base import Arrivals, BandStrategy, SelectStrategy, Strategy
+from standfast.operators.base import (
+    Arrivals,
+    BandStrategy,
+    SelectStrategy,
+    Strategy,
+    WindowStrategy,
+)
 from standfast.operators.costs import TERMS, TRAITS, Constants, Floats, Model, WayCosts
 from standfast.operators.router import Routing
 from standfast.operators.select_join.routed import Routed as RoutedSelects
+from standfast.operators.window_join.routed import Routed as RoutedWindows
 from standfast.workloads import join_keys, whole
 
 # Half the width of a 95 % interval, in standard errors, for as many runs as there are.
@@ -32,6 +40,7 @@ WIDTH = 1.96
 BUDGET, MOST_RUNS = 0.03, 7  # seconds and runs of a measurement
 ALPHA = 0.001  # what makes a hotspot, so that there are scattered queries to measure
 SCALE = 1000  # steps to a unit of the domain
+SPAN, LONGEST = 1_000_000, 500_000  # of the times of rows, of windows
 N_EVENTS, FEW = 2_048, 8
 
 
@@ -93,29 +102,32 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
 
 
 def queries_of(shape: Shape, seed: int) -> tuple[Int64s, Int64s]:
-    """Lows and highs of select-joins: ranges on A are normal, those on C are in hotspots or not."""
+    """Lows and highs: normal ranges on A, those on C in hotspots or not, and windows."""
     a = workloads.selections(shape.n_queries, shape.rate, seed).whole(SCALE)
     c = workloads.hotspot_bands(
         shape.n_queries, shape.hot_fraction, shape.n_hotspots, seed + 1
     ).whole(SCALE)
-    return np.stack([a.lows, c.lows]), np.stack([a.highs, c.highs])
+    windows = np.random.default_rng(seed).integers(0, LONGEST, shape.n_queries)
+    lows = np.stack([a.lows, c.lows, np.zeros_like(windows)])
+    return lows, np.stack([a.highs, c.highs, windows])
 
 
 def rows_of(shape: Shape, seed: int) -> SortedRuns:
-    """Stored rows of Table I: the join key is normal, the other value uniform."""
-    rows = SortedRuns(coded=True)
+    """Stored rows of Table I: the join key is normal, the other value uniform, as is the time."""
+    rows = SortedRuns(coded=True, n_extras=1)
     keys = join_keys(workloads.table_one_rows(shape.n_rows, seed), shape.n_keys)
     values = whole(workloads.table_one_events(shape.n_rows, seed + 1), SCALE)
-    rows.insert(values, np.arange(shape.n_rows), keys)
+    times = np.random.default_rng(seed).integers(0, SPAN, (1, shape.n_rows))
+    rows.insert(values, np.arange(shape.n_rows), keys, times)
     return rows
 
 
 def arrivals_of(n_events: int, n_keys: int, seed: int) -> Arrivals:
-    """Events of Table I: both attributes are uniform."""
+    """Events of Table I: both attributes are uniform; they come after all rows."""
     codes = join_keys(workloads.table_one_events(n_events, seed), n_keys)
     values = whole(workloads.table_one_events(n_events, seed + 1), SCALE)
     order = np.argsort(codes, kind="stable")
-    return Arrivals(codes[order], values[order], np.empty(0, np.int64))
+    return Arrivals(codes[order], values[order], np.full(n_events, SPAN))
 
 
 def chosen(events: Arrivals, places: Int64s) -> Arrivals:
@@ -132,24 +144,27 @@ def alike(traits: Floats, n_cuts: int) -> list[Int64s]:
     return [np.sort(places) for part in cut for places in part if places.size]
 
 
-def select_workload(shape: Shape, seed: int) -> Workload:
-    """Select-joins, with batches of like events, a few of them small."""
-    routed, rows = RoutedSelects(alpha=ALPHA), rows_of(shape, seed + 2)
-    routed.add(np.arange(shape.n_queries), *queries_of(shape, seed))
+def equality_workload(shape: Shape, seed: int, *, windows: bool) -> Workload:
+    """Select-joins or window joins, with batches of like events, a few of them small."""
+    rows, (lows, highs) = rows_of(shape, seed + 2), queries_of(shape, seed)
     events = arrivals_of(N_EVENTS, shape.n_keys, seed + 4)
+    routed: RoutedSelects | RoutedWindows = RoutedWindows(is_float=False, alpha=ALPHA)
+    if not windows:
+        routed, lows, highs = RoutedSelects(alpha=ALPHA), lows[:2], highs[:2]
+        events = events._replace(times=np.empty(0, np.int64))
+    routed.add(np.arange(shape.n_queries), lows, highs)
+    features = routed.inner.features
     routed.inner.routing.build("hotspot")
-    routed.process(events, rows, side=0)
-    _, traits = routed.inner.features(events, rows, 0)
-    parts = alike(traits, 4)
-    parts += [part[:: part.size // FEW] for part in parts[::3]]
+    parts = alike(features(events, rows, 0)[1], 4)
+    parts += [part[:: max(1, part.size // FEW)] for part in parts[::3]]
     batches = []
     for places in parts:
         part = chosen(events, places)
 
-        def process(way: SelectStrategy, part: Arrivals = part) -> Hits:
+        def process(way: SelectStrategy | WindowStrategy, part: Arrivals = part) -> Hits:
             return way.process(part, rows, side=0)
 
-        batches.append(Batch(*routed.inner.features(part, rows, 0), process))
+        batches.append(Batch(*features(part, rows, 0), process))
     return Workload(routed.inner.routing, batches)
 
 
@@ -177,7 +192,8 @@ def band_workload(shape: Shape, seed: int) -> Workload:
 
 WORKLOADS: dict[str, Callable[[Shape, int], Workload]] = {
     "band_join": band_workload,
-    "select_join": select_workload,
+    "select_join": partial(equality_workload, windows=False),
+    "window_join": partial(equality_workload, windows=True),
 }
 
 

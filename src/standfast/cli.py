@@ -12,8 +12,11 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from standfast import calibrate as fitting
 from standfast import demo as show
 from standfast.operators.catalog import CATALOG
+from standfast.operators.costs import BadCosts, refuse_foreign, user_file
+from standfast.operators.costs import write as write_costs
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 console = Console()
@@ -56,6 +59,55 @@ def demo(
         f"compared with every query by brute force: all equal."
     )
     console.print(f"Picture: [bold]{picture}[/bold]")
+
+
+@app.command()
+def calibrate(
+    output: Annotated[Path | None, typer.Option(help="where to keep the constants")] = None,
+    quick: Annotated[bool, typer.Option(help="a few seconds, for a try: bad constants")] = False,
+) -> None:
+    """Fit the constants that the router chooses by, on this machine."""
+    path = output or user_file()
+    try:
+        refuse_foreign(path)
+    except BadCosts as error:
+        raise typer.BadParameter(error.message, param_hint="--output") from None
+    shapes = fitting.SHAPES["quick" if quick else "full"]
+    console.print("Compiling and measuring: a few minutes, best on a machine that rests.")
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(None), MofNCompleteColumn(),
+        TimeElapsedColumn(), console=console,
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("compiling", total=fitting.n_steps(shapes))
+        fits = fitting.calibrated(
+            shapes, lambda text: bar.update(task, advance=1, description=text)
+        )
+    write_costs(fitting.constants_of(fits, str(path)), path, fitting.machine())
+    for question, ways in fits.items():
+        console.print(_constants(question, ways))
+    console.print(f"Constants: [bold]{path}[/bold]")
+
+
+def _constants(question: str, ways: dict[str, fitting.Fit]) -> Table:
+    """Fitted constants of a question, as Table II of [hotspot]."""
+    table = Table(title=question, title_justify="left", box=SIMPLE)
+    for column in ("way", "term"):
+        table.add_column(column, no_wrap=True)
+    for column in ("us", "95 % interval"):
+        table.add_column(column, justify="right")
+    for way, fit in ways.items():
+        shown = way
+        for term, value in fit.costs.terms.items():
+            if term in fit.widths:
+                low, high = value - fit.widths[term], value + fit.widths[term]
+                table.add_row(shown, term, f"{value:.4g}", f"{max(low, 0):.4g} to {high:.4g}")
+                shown = ""
+        table.add_row(
+            shown, "build, a query", f"{fit.costs.build:.4g}",
+            f"off by {fit.error:.0%} in {fit.n_runs} runs", end_section=True,
+        )  # fmt: skip
+    return table
 
 
 @app.command()

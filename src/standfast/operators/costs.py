@@ -216,11 +216,7 @@ def user_file() -> Path:
 
 def read(path: Path) -> Constants:
     """The constants of a file; what is wrong with it is an error."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadCosts(f"{path} cannot be read: {error}", hint="run standfast calibrate") from None
-    return parse(text, str(path))
+    return parse(_text_of(path), str(path))
 
 
 def write(constants: Constants, path: Path, machine: str) -> None:
@@ -236,15 +232,16 @@ def write(constants: Constants, path: Path, machine: str) -> None:
     beside.replace(path)
 
 
+def refuse_foreign(path: Path) -> None:
+    """Raise if there is a file that is not one of costs, of this version or another."""
+    if path.exists():
+        _read_frame(_text_of(path), str(path), hint="name another file")
+
+
 def parse(text: str, source: str) -> Constants:
     """Constants from text; every way must have exactly the terms of this version."""
     hint = "run standfast calibrate to make a new one"
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise BadCosts(f"{source} is not JSON: {error}", hint=hint) from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise BadCosts(f"{source} is not a file of costs", hint=hint)
+    found = _read_frame(text, source, hint=hint)
     if found.get("version") != VERSION:
         raise BadCosts(
             f"{source} has version {found.get('version')!r}, this is version {VERSION}", hint=hint
@@ -254,6 +251,23 @@ def parse(text: str, source: str) -> Constants:
         for question, terms in TERMS.items()
     }
     return Constants(source, ways)
+
+
+def _read_frame(text: str, source: str, *, hint: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise BadCosts(f"{source} is not JSON: {error}", hint=hint) from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise BadCosts(f"{source} is not a file of costs", hint=hint)
+    return found
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadCosts(f"{path} cannot be read: {error}", hint="run standfast calibrate") from None
 
 
 def _way(found: dict[str, Any], source: str, question: str, way: str) -> WayCosts:
