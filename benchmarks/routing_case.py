@@ -80,8 +80,8 @@ class RoutingCase:
         """The router with every way built, after batches of other events of the same kind."""
         routed = Routed()
         routed.add(np.arange(self.case.n_queries), self.case.lows, self.case.highs)
-        routed.inner.features(self.events, self.rows, 0)  # which decides what is hot
-        routed.inner.features(self.events, self.rows, 0)
+        for _ in range(2):  # the first batch tells what events are like, the second what is hot
+            routed.process(self.events, self.rows, side=0)
         for way in WAYS:
             routed.inner.routing.build(way)
         others = np.arange(self.n_events, self.case.keys.size)

@@ -23,6 +23,7 @@ from standfast.operators.window_join.routed import Routed as RoutedWindows
 def dealing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every way is built at once, and events are dealt to all of them in turn."""
     monkeypatch.setattr(router, "PATIENCE", -1.0)
+    monkeypatch.setattr(router, "LOOK_EVERY", 1)
     monkeypatch.setattr(router, "EXPLORE_EVERY", 1)
     monkeypatch.setattr(router, "EXPLORE_EVENTS", 1)
     monkeypatch.setattr(router, "EXPLORE_WITHIN", np.inf)

@@ -14,7 +14,7 @@ from standfast.operators import router
 from standfast.operators.base import Strategy
 from standfast.operators.costs import Constants, Model, Term, WayCosts
 from standfast.operators.group_stats import GroupStats, least_hot
-from standfast.operators.router import Ledger, Queries, Routing, assign
+from standfast.operators.router import Ledger, Routing, assign
 from standfast.operators.split import Part, Split, joined
 
 
@@ -267,18 +267,28 @@ def test_ways_that_fell_out_of_use_are_measured_again() -> None:
     assert 0 < np.count_nonzero(routing.last == 1) <= 4
 
 
-def test_queries_know_who_lives() -> None:
-    queries = Queries(2)
-    for first in range(0, 100, 10):
-        slots = np.arange(first, first + 10)
-        queries.add(slots, np.stack([slots, -slots]), np.stack([slots + 1, slots]))
-    queries.remove(np.arange(0, 100, 2))
-    queries.check()
-    assert len(queries) == 50
-    assert queries.living().tolist() == list(range(1, 100, 2))
-    lows, highs = queries.of(np.array([3, 99]))
-    assert lows.tolist() == [[3, 99], [-3, -99]]
-    assert highs.tolist() == [[4, 100], [3, 99]]
+def test_where_choosing_saves_nothing_it_is_not_done() -> None:
+    routing, clock = routing_of("groups", "select_first", build=0.0)
+    fill(routing, 1)
+    looked = []
+
+    def batch(first: float, second: float) -> None:
+        def features() -> tuple[dict[str, float], np.ndarray]:
+            looked.append(routing.n_batches)
+            clock.now += 1e-3
+            return {"one": 1.0}, np.array([[0.0, 0.0], [10.0, 10.0], [first, second]])
+
+        hits = routing.answer(2, features, lambda way, places: way.process(places.size))
+        assert slots_of(hits) == [[0], [0]]
+
+    for _ in range(2 * router.LOOK_EVERY):
+        batch(1.0, 1.0)
+    assert looked == [1, 2, router.LOOK_EVERY, 2 * router.LOOK_EVERY]
+    assert routing.last.tolist() == [1, 1], "both by the better way"
+    for _ in range(4 * router.LOOK_EVERY):
+        batch(1.0, 1e6)
+    assert routing.n_batches in looked, "now it saves so much that every batch is looked at"
+    assert routing.last.tolist() == [1, 0]
 
 
 def test_a_description_names_shares_and_costs() -> None:

@@ -18,12 +18,14 @@ from standfast.indexes.keys import differences
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.base import Arrivals, SelectStrategy, WindowStrategy
 from standfast.operators.costs import Constants, Floats, Model, current
-from standfast.operators.router import Routing
+from standfast.operators.router import Routing, ranges_of
 from standfast.operators.traits import SideStats, rows_of
 
 S = TypeVar("S", bound=SelectStrategy | WindowStrategy)
 Side = Literal[0, 1]
 
+# One batch in so many is asked what is hot.
+DECIDE_EVERY = 16
 # Rows and events that are asked how far apart they are in time.
 SAMPLE = 32
 
@@ -72,7 +74,7 @@ class EqualityRouting(Generic[S]):
             self._largest = max(self._largest, int(highs[2].max(initial=0)))
 
     def remove(self, slots: Int64s) -> None:
-        ranges = self.routing.queries.of(slots)
+        ranges = ranges_of(self.routing.queries, slots)
         self.routing.remove(slots)
         for side in self.sides:
             side.remove(*ranges)
@@ -101,8 +103,9 @@ class EqualityRouting(Generic[S]):
         if not own.groups.is_known:
             self._learn(own, tracker)
         own.scatter(tracker, self.routing.queries)
+        is_turn = not own.is_decided or self.routing.n_batches % DECIDE_EVERY == 0
         constants = self.routing.model.constants
-        if own.decide(constants["hotspot"], constants["select_first"]):
+        if is_turn and own.decide(constants["hotspot"], constants["select_first"]):
             self.routing.drop("hotspot")
             own.groups.forget()
         own.meet(other.stabbed, stored)

@@ -31,14 +31,18 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast._numba import kernel
-from standfast.arrays import Hits, Int64s, with_room
+from standfast.arrays import Hits, Int64s
 from standfast.operators.base import Strategy
 from standfast.operators.costs import Floats, Model
+from standfast.operators.equality import BoxTable
 from standfast.operators.split import Part, joined
 
 S = TypeVar("S", bound=Strategy)
 Bools = npt.NDArray[np.bool_]
 
+# Where choosing costs more than it saves (small batches, cheap events), all events go one way and
+# only one batch in so many is looked at.
+LOOK_EVERY = 16
 # Credit, in costs of building, that builds a way.
 PATIENCE = 1.0
 # One batch in so many deals one event in EXPLORE_EVENTS to the built ways that are not far from
@@ -57,46 +61,6 @@ STRANGE = math.log(3.0)
 # The part of a correction that is forgotten in a batch that does not measure it, so that a way that
 # once looked bad is tried again.
 FORGOTTEN = 1 / 64
-
-
-class Queries:
-    """The ranges of the living queries by slot: what a way must be given when it is built."""
-
-    def __init__(self, n_attributes: int) -> None:
-        self.lows = np.empty((n_attributes, 0), np.int64)
-        self.highs = np.empty((n_attributes, 0), np.int64)
-        self._lives = np.zeros(0, np.bool_)
-        self._n = 0
-
-    def __len__(self) -> int:
-        return self._n
-
-    def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
-        n_slots, known = int(slots.max(initial=-1)) + 1, self._lives.size
-        self.lows, self.highs = with_room(self.lows, n_slots), with_room(self.highs, n_slots)
-        self._lives = with_room(self._lives, n_slots)
-        self._lives[known:] = False
-        self.lows[:, slots], self.highs[:, slots] = lows, highs
-        self._lives[slots] = True
-        self._n += slots.size
-
-    def remove(self, slots: Int64s) -> None:
-        self._lives[slots] = False
-        self._n -= slots.size
-
-    def living(self) -> Int64s:
-        return np.flatnonzero(self._lives)
-
-    def of(self, slots: Int64s) -> tuple[Int64s, Int64s]:
-        """The ranges of some slots."""
-        # `take` and not an index, because that may leave the rows scattered in memory.
-        return self.lows.take(slots, axis=1), self.highs.take(slots, axis=1)
-
-    def memory_bytes(self) -> int:
-        return self.lows.nbytes + self.highs.nbytes + self._lives.nbytes
-
-    def check(self) -> None:
-        assert self._n == np.count_nonzero(self._lives), "the living queries are miscounted"
 
 
 class Ledger:
@@ -157,7 +121,7 @@ class Routing(Generic[S]):
     ) -> None:  # fmt: skip
         assert set(model.ways) <= set(make), "a way cannot be made"
         self.model = model
-        self.queries = Queries(n_attributes)
+        self.queries = BoxTable(n_attributes)
         self.ledger = Ledger(len(model.ways))
         self.built: dict[str, S] = {first: make[first]()}
         self.n_built = self.n_dropped = self.n_batches = 0
@@ -166,6 +130,10 @@ class Routing(Generic[S]):
         self._make = make
         self._clock = clock
         self._changed = {first}  # ways that may have to put themselves in order first
+        self._single = ""  # the best way for all events of the last batch that was looked at
+        self._saved_us = 0.0  # by choosing, an event, lately
+        self._choosing_us = 0.0  # a batch, lately
+        self._n_unseen = 0  # batches that went one way since then
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         self.queries.add(slots, lows, highs)
@@ -184,37 +152,28 @@ class Routing(Generic[S]):
         `features` gives the stats of the batch and the traits of its events; `process` answers
         the events at these places, ascending, by one way.
         """
-        begin = self._clock()
         self.n_batches += 1
+        if self._is_not_worth_it(n_events):
+            return self._all_one_way(n_events, process)
+        begin = self._clock()
         stats, traits = features()
         weights = self.model.weights(stats)
         calls, costs = weights[:, 0], weights[:, 1:] @ traits[1 : weights.shape[1]]
         factors = self.ledger.corrections()
-        choice = self._choose(costs * factors[:, None], calls * factors)
-        self.last = choice
-        ways = np.flatnonzero(np.bincount(choice, minlength=len(self.model.ways)))
-        shares = [(w, np.flatnonzero(choice == w)) for w in ways.tolist()]
+        choice = self.last = self._choose(costs * factors[:, None], calls * factors)
+        ways = np.flatnonzero(np.bincount(choice, minlength=len(self.model.ways))).tolist()
+        shares = [(w, np.flatnonzero(choice == w)) for w in ways]
         now = self._clock()
-        if self.n_batches > 1:  # the first may compile
-            self.choosing += now - begin
+        self._note_choosing(1e6 * (now - begin))
         parts = []
         for w, places in shares:
-            way = self.model.ways[w]
-            hits = process(self.built[way], places)
+            hits = process(self.built[self.model.ways[w]], places)
             before, now = now, self._clock()
             expected = float(calls[w] + costs[w, places].sum())
             expected *= 1 - self.model.spans[w]  # which nobody may ask for
-            self.ledger.events[w] += places.size
-            if way not in self._changed:
-                self.ledger.measure(w, places.size, now - before, expected)
-            else:
-                # The way put itself in order first, which belongs to its rent. Or it was compiled,
-                # which nobody is to pay for: more than a new building it never is.
-                rent = 1e6 * (now - before) - float(factors[w]) * expected
-                self.ledger.rent[w] += min(max(0.0, rent), float(self._prices()[w]))
-                self._changed.discard(way)
+            self._book(w, places.size, now - before, expected)
             parts.append(Part(places, hits))
-        self.ledger.forget(ways.tolist())
+        self.ledger.forget(ways)
         return joined(n_events, parts)
 
     def drop(self, name: str) -> None:
@@ -255,13 +214,51 @@ class Routing(Generic[S]):
             "constants": self.model.source,
         }
 
+    def _is_not_worth_it(self, n_events: int) -> bool:
+        """Whether choosing costs more than it has saved lately; looked into now and then."""
+        is_turn = self.n_batches % LOOK_EVERY == 0
+        is_known = self._single in self.built and self._choosing_us > 0
+        return is_known and not is_turn and self._saved_us * n_events < self._choosing_us
+
+    def _all_one_way(self, n_events: int, process: Callable[[S, Int64s], Hits]) -> Hits:
+        w = self.model.ways.index(self._single)
+        self.last = np.full(n_events, w)
+        self.ledger.events[w] += n_events
+        self._n_unseen += 1
+        self._changed.discard(self._single)
+        return process(self.built[self._single], np.arange(n_events))
+
+    def _note_choosing(self, us: float) -> None:
+        if self.n_batches > 1:  # the first may compile
+            self.choosing += 1e-6 * us
+            # A busy machine only ever makes it longer.
+            known = self._choosing_us or us
+            self._choosing_us = min(us, known + (us - known) / 8)
+
+    def _book(self, w: int, n_events: int, seconds: float, expected_us: float) -> None:
+        """Write down what a part of a batch took."""
+        book, way = self.ledger, self.model.ways[w]
+        book.events[w] += n_events
+        if way not in self._changed:
+            book.measure(w, n_events, seconds, expected_us)
+            return
+        # The way put itself in order first, which belongs to its rent. Or it was compiled, which
+        # nobody is to pay for: more than a new building it never is.
+        rent = 1e6 * seconds - float(book.corrections()[w]) * expected_us
+        book.rent[w] += min(max(0.0, rent), float(self._prices()[w]))
+        self._changed.discard(way)
+
     def _choose(self, costs: Floats, calls: Floats) -> Int64s:
         """The way of each event, after ways were built and dropped as the books say."""
         choice = np.empty(costs.shape[1], np.int64)
         gains = np.empty(calls.size)
         usable = np.array([way in self.built for way in self.model.ways])
-        assign(costs, calls, usable, choice, gains)
-        book = self.ledger
+        single, saved = assign(costs, calls, usable, choice, gains)
+        self._single = self.model.ways[single]
+        if choice.size:
+            self._saved_us += (saved / choice.size - self._saved_us) / 2
+        book, gains = self.ledger, gains * (1 + self._n_unseen)
+        self._n_unseen = 0
         book.credit[~usable] += np.maximum(gains[~usable], 0)
         book.rent[usable] = np.maximum(book.rent[usable] - gains[usable], 0)
         prices = self._prices()
@@ -280,7 +277,7 @@ class Routing(Generic[S]):
         """A way with all queries in it."""
         way, slots = self._make[name](), self.queries.living()
         if slots.size:
-            way.add(slots, *self.queries.of(slots))
+            way.add(slots, *ranges_of(self.queries, slots))
         return way
 
     def build(self, name: str) -> None:
@@ -313,12 +310,20 @@ class Routing(Generic[S]):
                 self.drop(name)
 
 
+def ranges_of(queries: BoxTable, slots: Int64s) -> tuple[Int64s, Int64s]:
+    """The lows and the highs of slots, an attribute to each row."""
+    bounds = queries.bounds.take(slots, axis=0).T
+    return np.ascontiguousarray(bounds[0::2]), np.ascontiguousarray(bounds[1::2])
+
+
 @kernel
-def assign(costs: Floats, calls: Floats, usable: Bools, choice: Int64s, gains: Floats) -> None:
+def assign(
+    costs: Floats, calls: Floats, usable: Bools, choice: Int64s, gains: Floats
+) -> tuple[int, float]:
     """Choose a way for each event, as few ways as pay for their calls.
 
     `gains[w]` is what a usable way saves against the other usable ones, and what a way that is
-    not usable would save.
+    not usable would save. Returns the best way for all of them, and what choosing saves.
     """
     n_ways, n_events = costs.shape
     totals = np.full(n_ways, np.inf)
@@ -329,6 +334,7 @@ def assign(costs: Floats, calls: Floats, usable: Bools, choice: Int64s, gains: F
     least, used = costs[first].copy(), np.zeros(n_ways, np.bool_)
     used[first] = True
     choice[:] = first
+    saved = 0.0
     while True:
         best = -1
         for w in range(n_ways):
@@ -340,6 +346,7 @@ def assign(costs: Floats, calls: Floats, usable: Bools, choice: Int64s, gains: F
         if best < 0:
             break
         used[best] = True
+        saved += gains[best]
         for e in range(n_events):
             if costs[best, e] < least[e]:
                 least[e], choice[e] = costs[best, e], best
@@ -353,6 +360,7 @@ def assign(costs: Floats, calls: Floats, usable: Bools, choice: Int64s, gains: F
                 if usable[w] and w != choice[e]:
                     other = min(other, costs[w, e])
             gains[choice[e]] += other - least[e]
+    return int(first), saved
 
 
 @kernel

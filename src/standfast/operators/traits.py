@@ -21,8 +21,9 @@ from standfast.indexes.hotspot_tracker import HotspotTracker
 from standfast.indexes.interval_histogram import STALE, StabbedCounts
 from standfast.indexes.sorted_runs import SortedRuns, block
 from standfast.operators.costs import TRAITS, Floats
+from standfast.operators.equality import BoxTable
 from standfast.operators.group_stats import GroupStats
-from standfast.operators.router import Queries
+from standfast.operators.router import ranges_of
 
 # Events that are enough to shape a histogram after.
 ENOUGH = 64
@@ -41,6 +42,7 @@ class SideStats:
         self.side = side
         self.stabbed = StabbedCounts()  # ranges on the events' own side
         self.groups = GroupStats(alpha)  # of the ranges on the other side
+        self.is_decided = False  # from which size on groups are hot
         self.share = 0.0
         # Means over events that join, smoothed: stabbed, search, is_new, reach.
         self.means: tuple[float, ...] = ()
@@ -57,7 +59,7 @@ class SideStats:
         self.stabbed.remove(lows[self.side], highs[self.side])
         self.groups.forget()
 
-    def scatter(self, tracker: HotspotTracker | None, queries: Queries) -> None:
+    def scatter(self, tracker: HotspotTracker | None, queries: BoxTable) -> None:
         """Count the own ranges of the queries that a hotspot way holds as scattered.
 
         Without such a way they are guessed. The count is made anew after enough changes.
@@ -68,7 +70,7 @@ class SideStats:
         n_changes = tracker.updates_total - self._n_updates
         if tracker is not self._tracker or n_changes > STALE * tracker.n_intervals:
             self._tracker, self._n_updates = tracker, tracker.updates_total
-            lows, highs = queries.of(tracker.scattered_slots())
+            lows, highs = ranges_of(queries, tracker.scattered_slots())
             self._scattered = StabbedCounts()
             self._scattered.add(lows[self.side], highs[self.side])
 
@@ -79,6 +81,7 @@ class SideStats:
         """
         if not self.means or not self.stabbed.n_ranges:
             return False
+        self.is_decided = True
         stabbed, search, is_new, reach = self.means
         rate = stabbed / self.stabbed.n_ranges
         known = defaultdict(float, us)  # window joins have fewer of them
@@ -87,10 +90,10 @@ class SideStats:
         member = rate * (alone["stabbed"] + alone["stabbed_search"] * search)
         return self.groups.decide(group, known["hot x hot_depth"] * reach, member)
 
-    def refine(self, queries: Queries, values: Int64s) -> None:
+    def refine(self, queries: BoxTable, values: Int64s) -> None:
         """Make the histograms fit the ranges and the events, if so much has changed."""
         if self.stabbed.is_due and values.size >= ENOUGH:
-            lows, highs = queries.of(queries.living())
+            lows, highs = ranges_of(queries, queries.living())
             self.stabbed.rebuild(lows[self.side], highs[self.side], values)
 
     def traits(self, codes: Int64s, values: Int64s, rows: Int64s) -> Floats:

@@ -1,0 +1,34 @@
+"""[hotspot] Fig. 18, 19, 20: routing select-joins, over how many queries select an event."""
+
+from __future__ import annotations
+
+from benchmarks.figure import Figure, Size
+from benchmarks.routing_case import NOTES, SERIES, RoutingCase, routed_case, routing_verdict
+
+N_THOUSAND: dict[Size, float] = {"smoke": 2, "full": 500}
+
+
+def prepare(distance: float, size: Size) -> RoutingCase:
+    """Events whose selected value lies up to 1,000 further than `distance` from the middle."""
+    n = N_THOUSAND[size]
+    case = routed_case(n, n, size, seed=180, value_distance=distance)
+    case.x = round(case.selected(), 2)
+    return case
+
+
+FIGURE = Figure(
+    name="hotspot_fig18",
+    source="[hotspot] Fig. 18, 19, 20",
+    claim="With few queries that select an event, selecting first is best and chosen often; with "
+    "more of them it falls and loses its share; the router beats every static way and comes close "
+    "to the oracle.",
+    x_label="% of the queries that select an event",
+    y_label="events per second",
+    sweep={"smoke": (4_000, 0), "full": (4_000, 3_000, 2_000, 1_000, 0)},
+    prepare=prepare,
+    series=SERIES,
+    holds=routing_verdict,
+    log_y=True,
+    rounds=2,
+    notes=NOTES,
+)
