@@ -39,7 +39,7 @@ from standfast.indexes.rectangle_visits import (
 
 # Looking at this many members beyond a prefix costs about as much as a slice of the high list that
 # has to be made and read for them.
-WORTH = 4
+WORTH = 8
 
 
 class Sizes(NamedTuple):

@@ -18,6 +18,13 @@ Bools = npt.NDArray[np.bool_]
 MOST_NODES = 2048  # that cover one member, at the largest fanout
 
 
+class Ends(NamedTuple):
+    """The ends of the other ranges, ascending within each group, with signposts."""
+
+    lows: Signposts
+    highs: Signposts
+
+
 class Rectangles(NamedTuple):
     """The tree in arrays; group g owns the places `offsets[g]:offsets[g + 1]` of both orders.
 
@@ -28,8 +35,6 @@ class Rectangles(NamedTuple):
 
     points: Int64s
     offsets: Int64s
-    lows: Signposts  # other lows, ascending within each group
-    highs: Signposts  # other highs, ascending within each group
     low_to_high: Int32s  # rank in the high order of each place of the low order
     high_to_low: Int32s
     fanout_bits: int
@@ -54,7 +59,7 @@ def laid_out(
     block: int,
     fanout_bits: int,
     long: int,
-) -> Rectangles:
+) -> tuple[Rectangles, Ends]:
     """The tree of rectangles that ascend by their other low."""
     n = lows.size
     group_of, points = canonical(lows, highs)  # ascending, since the lows are
@@ -80,11 +85,10 @@ def laid_out(
     node_bases = np.zeros(n_groups + 1, np.int64)
     np.cumsum(_n_nodes(n_blocks, fanout_bits), out=node_bases[1:])
     tree = Rectangles(
-        points, offsets, signposts(lows, offsets), signposts(highs[by_high], offsets),
-        low_to_high, high_to_low, fanout_bits, long, boundaries, boundary_offsets, node_bases,
-        np.zeros(node_bases[-1] + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32),
-        np.zeros(boundaries.size + 1, np.int64), np.empty((2, 0), np.int64),
-        np.empty((2, 0), np.int32),
+        points, offsets, low_to_high, high_to_low, fanout_bits, long,
+        boundaries, boundary_offsets, node_bases, np.zeros(node_bases[-1] + 1, np.int64),
+        np.empty(0, np.int32), np.empty(0, np.int32), np.zeros(boundaries.size + 1, np.int64),
+        np.empty((2, 0), np.int64), np.empty((2, 0), np.int32),
     )  # fmt: skip
     _size_lists(tree, reaches, inside)
     n_listed, n_ragged = tree.node_offsets[-1], tree.ragged_offsets[-1]
@@ -96,7 +100,7 @@ def laid_out(
     _list_by_low(tree, reaches)
     _list_by_high(tree, reaches)
     _list_ragged(tree, reaches, inside, own_lows, own_highs)
-    return tree
+    return tree, Ends(signposts(lows, offsets), signposts(highs[by_high], offsets))
 
 
 def _by_group(values: Int64s, group_of: Int32s, offsets: Int64s) -> Int32s:

@@ -1,6 +1,6 @@
 """Rectangle tree: in which stabbing groups of other ranges do which own ranges hold a value?
 
-    own axis      |  block 0  |  block 1  |  block 2  |  block 3  |   cut at about every 32nd end
+    own axis      |  block 0  |  block 1  |  block 2  |  block 3  |   cut at about every 16th end
     level 0       |           |     a     |           |           |   nodes that cover a block,
     level 1       |                       |           b           |   here with fanout 2
     ragged        |    a c    |           |    a      |    c      |   ends inside the block
@@ -34,10 +34,10 @@ import numpy as np
 from standfast._numba import kernel
 from standfast.arrays import Int32s, Int64s
 from standfast.indexes.keys import FAR
-from standfast.indexes.rectangle_layout import Rectangles, ancestors_of, laid_out
+from standfast.indexes.rectangle_layout import Ends, Rectangles, ancestors_of, laid_out
 
-BLOCK = 32  # ends in a block; the figures of decision 008 chose all three
-FANOUT_BITS = 3
+BLOCK = 16  # ends in a block; the figures of decision 008 chose all three
+FANOUT_BITS = 2
 LONG = 16  # a slice of at least this many members stays a slice
 
 
@@ -104,6 +104,7 @@ class Standing(NamedTuple):
     """A tree as it stands now, for answers to hold on to."""
 
     rectangles: Rectangles
+    ends: Ends
     roll: Roll
 
 
@@ -127,7 +128,7 @@ class RectangleTree:
         self._places = np.empty(slots.size, np.int32)  # by entry
         self._places[by_low] = np.arange(slots.size, dtype=np.int32)
         own_lows, own_highs = self._own
-        self.rectangles = laid_out(
+        self.rectangles, self.ends = laid_out(
             own_lows, own_highs, lows[1][by_low], highs[1][by_low],
             block=block, fanout_bits=fanout_bits, long=long,
         )  # fmt: skip
@@ -140,7 +141,7 @@ class RectangleTree:
 
     def standing(self) -> Standing:
         """The tree as it stands now; published."""
-        return Standing(self.rectangles, self.roll)
+        return Standing(self.rectangles, self.ends, self.roll)
 
     def group_sizes(self) -> Int64s:
         """How many entries each group was built of."""
@@ -160,14 +161,14 @@ class RectangleTree:
         high_places = tree.offsets[group_of] + tree.low_to_high
         return (
             self.roll.slots[kept].astype(np.int64),
-            np.array([self._own[0, kept], tree.lows.keys[kept]]),
-            np.array([self._own[1, kept], tree.highs.keys[high_places[kept]]]),
+            np.array([self._own[0, kept], self.ends.lows.keys[kept]]),
+            np.array([self._own[1, kept], self.ends.highs.keys[high_places[kept]]]),
         )
 
     def memory_bytes(self) -> int:
         tree = self.rectangles
         arrays = [a for a in tree if isinstance(a, np.ndarray)]
-        arrays += [a for posts in (tree.lows, tree.highs) for a in posts]
+        arrays += [a for posts in self.ends for a in posts]
         arrays += [self.slots, self._own, self._places]
         # The signposts share the offsets of the groups.
         return sum(a.nbytes for a in arrays) - 2 * tree.offsets.nbytes + self.roll.memory_bytes()
@@ -181,7 +182,7 @@ class RectangleTree:
         assert np.count_nonzero(named >= 0) == self.n_live, "burials are miscounted"
         for g in range(tree.points.size):
             begin, end = tree.offsets[g : g + 2]
-            lows, highs = tree.lows.keys[begin:end], tree.highs.keys[begin:end]
+            lows, highs = self.ends.lows.keys[begin:end], self.ends.highs.keys[begin:end]
             ranks = np.arange(end - begin)
             assert np.all(lows[1:] >= lows[:-1]), "other lows must ascend"
             assert np.all(highs[1:] >= highs[:-1]), "other highs must ascend"

@@ -18,6 +18,7 @@ import numpy as np
 
 from standfast._numba import in_parts, inlined, kernel
 from standfast.arrays import Int32s, Int64s
+from standfast.indexes.keys import LEAST
 from standfast.indexes.rectangle_layout import Rectangles
 from standfast.indexes.sorted_runs import first_above
 
@@ -78,7 +79,8 @@ def _visit(tree: Rectangles, values: Int64s, first: int, last: int, visits: Visi
     for g in range(first, last):
         begin, end = tree.boundary_offsets[g], tree.boundary_offsets[g + 1]
         at, block = visits.offsets[g], begin
-        caller = np.searchsorted(values, tree.boundaries[begin])
+        least = tree.boundaries[begin]
+        caller = 0 if least == LEAST else first_above(values, least - 1, 0, n)
         while caller < n:
             block = first_above(tree.boundaries, values[caller], block, end)
             visits.blocks[at], visits.firsts[at] = block - 1 - begin, caller

@@ -23,7 +23,7 @@ from standfast._numba import in_parts, kernel
 from standfast.arrays import Hits, Int64s, Matches, SpanList, Together
 from standfast.indexes.rectangle_hits import Located
 from standfast.indexes.rectangle_index import RATIO, SMALL, RectangleIndex
-from standfast.indexes.rectangle_layout import Rectangles
+from standfast.indexes.rectangle_layout import Ends
 from standfast.indexes.rectangle_tree import BLOCK, FANOUT_BITS, LONG, Standing
 from standfast.indexes.rectangle_visits import Callers, Limits
 from standfast.indexes.signposts import count_at_most
@@ -184,25 +184,25 @@ def _located(trees: list[Standing], events: Arrivals, runs: tuple[Run, ...]) -> 
     )  # fmt: skip
     found = found[:, :, has_rows]
     parts = tuple(
-        Located.of(tree, calling, _limits(tree.rectangles, runs, found), events.codes.size)
-        for tree in trees
+        Located.of(tree, calling, _limits(tree, runs, found), events.codes.size) for tree in trees
     )
     return parts[0] if len(parts) == 1 else Together(parts)
 
 
-def _limits(tree: Rectangles, runs: tuple[Run, ...], found: Int64s) -> Limits:
+def _limits(tree: Standing, runs: tuple[Run, ...], found: Int64s) -> Limits:
     """What the rows of each code, which stand in blocks of the runs, say about each group."""
-    n_groups, n_codes = tree.points.size, found.shape[2]
+    offsets, n_codes = tree.rectangles.offsets, found.shape[2]
+    n_groups, points = offsets.size - 1, tree.rectangles.points
     limits = Limits(
         np.zeros((n_groups, n_codes), np.int32), np.empty((n_groups, n_codes), np.int32)
     )
-    limits.highs[:] = np.diff(tree.offsets)[:, None]
+    limits.highs[:] = np.diff(offsets)[:, None]
     for run, (starts, stops) in zip(runs, found, strict=True):
 
         def search(
             first: int, last: int, run: Run = run, starts: Int64s = starts, stops: Int64s = stops
         ) -> None:
-            _search(tree, run, starts, stops, first, last, limits)
+            _search(points, tree.ends, run, starts, stops, first, last, limits)
 
         in_parts(search, n_groups, cost=50 * limits.lows.size)
     return limits
@@ -210,7 +210,14 @@ def _limits(tree: Rectangles, runs: tuple[Run, ...], found: Int64s) -> Limits:
 
 @kernel
 def _search(
-    tree: Rectangles, run: Run, starts: Int64s, stops: Int64s, first: int, last: int, limits: Limits
+    points: Int64s,
+    ends: Ends,
+    run: Run,
+    starts: Int64s,
+    stops: Int64s,
+    first: int,
+    last: int,
+    limits: Limits,
 ) -> None:
     """Widen the limits of groups `first` to `last` by the rows of a run next to their points."""
     n, places = starts.size, starts.copy()
@@ -218,19 +225,19 @@ def _search(
     values, counts = np.empty(n, np.int64), np.empty(n, np.int64)
     for g in range(first, last):
         for c in range(n):
-            places[c] = first_above(run.keys, tree.points[g], places[c], stops[c])
+            places[c] = first_above(run.keys, points[g], places[c], stops[c])
             lefts[c] = living_below(run, places[c] - 1)
             rights[c] = living_above(run, places[c])
         for c in range(n):
             values[c] = run.keys[max(lefts[c], 0)]
-        count_at_most(tree.lows, g, values, counts)
+        count_at_most(ends.lows, g, values, counts)
         for c in range(n):
             if lefts[c] >= starts[c]:
                 limits.lows[g, c] = max(limits.lows[g, c], counts[c])
         for c in range(n):
             # A row above the point is above some key, so one less does not overflow.
-            values[c] = run.keys[rights[c]] - 1 if rights[c] < stops[c] else tree.points[g]
-        count_at_most(tree.highs, g, values, counts)
+            values[c] = run.keys[rights[c]] - 1 if rights[c] < stops[c] else points[g]
+        count_at_most(ends.highs, g, values, counts)
         for c in range(n):
             if rights[c] < stops[c]:
                 limits.highs[g, c] = min(limits.highs[g, c], counts[c])
