@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.arrays import Hits, Together
+from standfast.indexes import rectangle_hits
 from standfast.indexes.rectangle_hits import Located
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.base import Arrivals, SelectStrategy
@@ -212,6 +213,21 @@ def test_an_answer_has_logarithmically_many_slices() -> None:
     per_event = np.bincount(hits.spans().events, minlength=800)
     assert per_event.max() <= n_groups * (2 * n_levels + 1)
     assert hits.counts().min() > 10 * per_event.max()
+
+
+def test_parts_of_a_batch_do_not_write_over_each_other(monkeypatch) -> None:
+    def backwards(work, n: int, *, cost: int) -> None:
+        for first in reversed(range(0, n, 3)):
+            work(first, min(first + 3, n))
+
+    lows, highs = crowded(2000, 2)
+    events, stored = arrivals(np.arange(0, 1000, 40)), rows_around([950, 1100, 1980])
+    way = ByGroups(block=4)
+    way.add(np.arange(2000), lows, highs)
+    expected = rows_of(way.process(events, stored, side=0), 2000)
+    monkeypatch.setattr(rectangle_hits, "in_parts", backwards)
+    assert rows_of(way.process(events, stored, side=0), 2000) == expected
+    assert sum(map(len, expected))
 
 
 def test_an_answer_in_turns_holds_on_to_its_rows(monkeypatch) -> None:

@@ -39,7 +39,7 @@ from standfast.indexes.rectangle_visits import (
 
 # Looking at this many members beyond a prefix costs about as much as a slice of the high list that
 # has to be made and read for them.
-WORTH = 8
+WORTH = 16
 
 
 class Sizes(NamedTuple):
@@ -72,9 +72,8 @@ class Located:
 
     def counts(self) -> Int64s:
         totals = np.zeros(self.callers.events.size, np.int64)
-        ragged_slots = live_before = np.empty(0, np.int32)
+        ragged_slots, live_before = self.roll.ragged_slots(self.tree), np.empty(0, np.int32)
         if self.roll.any_buried:
-            ragged_slots = self.roll.ragged_slots(self.tree)
             live_before = self.roll.live_before(self.tree)
 
         def count(first: int, last: int) -> None:
@@ -109,11 +108,12 @@ class Located:
             parts.append((first, last, sizes))
 
         in_parts(measure, n_callers, cost=self._cost())
-        total = Sizes(*(sum(sizes[k] for _, _, sizes in parts) for k in range(3)))
-        slices, singles = pooled((4, total.slices), np.int64), pooled(total.singles, np.int32)
-        # What is written out stands behind the lists; the high ones may not be needed.
-        behind = 2 * n if total.highs else n
         ends = np.cumsum([NOTHING, *(sizes for _, _, sizes in parts)], axis=0)
+        ends[:, 1] += np.arange(len(parts) + 1)  # each part has a single to spare
+        n_slices, n_singles, n_highs = ends[-1].tolist()
+        slices, singles = pooled((4, n_slices), np.int64), pooled(n_singles, np.int32)
+        # What is written out stands behind the lists; the high ones may not be needed.
+        behind = 2 * n if n_highs else n
 
         def write(first: int, last: int) -> None:
             for i in range(first, last):
@@ -121,7 +121,8 @@ class Located:
                 _slice(*self._state(), ragged_slots, *parts[i][:2], begin, behind, slices, singles)
 
         in_parts(write, len(parts), cost=self._cost())
-        highs = (self.roll.high_slots(self.tree),) if total.highs else ()
+        singles[ends[1:, 1] - 1] = -1
+        highs = (self.roll.high_slots(self.tree),) if n_highs else ()
         events, starts, stops, floors = slices
         return SpanList(events, starts, stops, floors, ((low_slots, None), *highs, (singles, None)))
 
@@ -181,10 +182,7 @@ def _count(
     tree: Rectangles, slots: Int32s, callers: Callers, limits: Limits, visits: Visits,
     ragged_slots: Int32s, live_before: Int32s, first: int, last: int, totals: Int64s,
 ) -> None:  # fmt: skip
-    """Raise the totals of the callers `first` to `last`.
-
-    `live_before` and `ragged_slots` are empty if all live.
-    """
+    """Raise the totals of the callers `first` to `last`; `live_before` is empty if all live."""
     nodes, is_full = np.empty(64, np.int64), live_before.size == 0
     for g in range(tree.points.size):
         base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
@@ -201,15 +199,15 @@ def _count(
                 total = 0
                 for i in range(ragged, ragged_end):
                     is_hit = _is_ragged_hit(tree, i, callers.values[k], low, high)
-                    total += is_hit if is_full else is_hit & (ragged_slots[i] >= 0)
+                    total += is_hit & (ragged_slots[i] >= 0)
                 for node in nodes[:n_nodes]:
                     start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
-                    place = _first_from(tree.node_lows, start, end, low)
+                    place = end if low == size else _first_from(tree.node_lows, start, end, low)
                     total += place - start if is_full else live_before[place] - live_before[start]
                     by_high, start, end = _rest(tree, start, end, place, high)
                     for i in range(start, end):
                         rank = _rank_if_hit(tree, base, by_high, i, low, high)
-                        total += rank >= 0 and (is_full or slots[base + rank] >= 0)
+                        total += rank >= 0 and slots[base + rank] >= 0
                 totals[k] += total
 
 
@@ -241,7 +239,7 @@ def _fill(
                         at += 1
                 for node in nodes[:n_nodes]:
                     start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
-                    place = _first_from(tree.node_lows, start, end, low)
+                    place = end if low == size else _first_from(tree.node_lows, start, end, low)
                     at = _write(low_slots, low_ids, ids, start, place, at, out)
                     by_high, start, end = _rest(tree, start, end, place, high)
                     for i in range(start, end):
@@ -278,7 +276,8 @@ def _slice(
 
     A slice is an event, a start, a stop and a floor, in the low lists, in the high lists, which
     stand behind them, or in `singles`, which stand at `behind`. They are written from `begin` on,
-    unless there is no room at all.
+    unless there is no room at all. A single may be written that is then overwritten, so there must
+    be room for one more.
     """
     nodes, behind_lows = np.empty(64, np.int64), tree.node_lows.size
     n_slices, used, n_highs = begin
@@ -296,14 +295,19 @@ def _slice(
                 if low == 0 and high == size:
                     continue
                 event, before = callers.events[k], used
-                for i in range(ragged, ragged_end):
-                    if used < singles.size:
+                value = callers.values[k]
+                if writes:
+                    for i in range(ragged, ragged_end):
                         singles[used] = ragged_slots[i]
-                    is_hit = _is_ragged_hit(tree, i, callers.values[k], low, high)
-                    used += is_hit & (ragged_slots[i] >= 0)
+                        is_hit = _is_ragged_hit(tree, i, value, low, high)
+                        used += is_hit & (ragged_slots[i] >= 0)
+                else:
+                    for i in range(ragged, ragged_end):
+                        is_hit = _is_ragged_hit(tree, i, value, low, high)
+                        used += is_hit & (ragged_slots[i] >= 0)
                 for node in nodes[:n_nodes]:
                     start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
-                    place = _first_from(tree.node_lows, start, end, low)
+                    place = end if low == size else _first_from(tree.node_lows, start, end, low)
                     prefix_end = place
                     if place - start >= tree.long:
                         if writes:
@@ -313,7 +317,7 @@ def _slice(
                         prefix_end = start
                     for i in range(start, prefix_end):
                         slot = slots[base + tree.node_lows[i]]
-                        if used < singles.size:
+                        if writes:
                             singles[used] = slot
                         used += slot >= 0
                     by_high, rest, rest_end = _rest(tree, start, end, place, high)

@@ -182,7 +182,7 @@ def _located(trees: list[Standing], events: Arrivals, runs: tuple[Run, ...]) -> 
         callers.astype(np.int32), events.values[callers],
         number_of[code_of[callers]].astype(np.int32),
     )  # fmt: skip
-    found = found[:, :, has_rows]
+    found = np.ascontiguousarray(found[:, :, has_rows])
     parts = tuple(
         Located.of(tree, calling, _limits(tree, runs, found), events.codes.size) for tree in trees
     )
