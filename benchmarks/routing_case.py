@@ -157,7 +157,7 @@ def clocked(work: Callable[[], SpanList]) -> tuple[float, SpanList]:
         found = work()
         took = time.perf_counter() - begin
         least, used = min(least, took), used + took
-        if run and used > budget() / 4:
+        if used > (budget() / 4 if run else budget()):
             break
     assert found is not None, "nothing was run"
     return float(least), found
