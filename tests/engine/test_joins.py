@@ -214,3 +214,50 @@ def test_strings_of_rows_that_expired_are_forgotten(monkeypatch):
     assert pairs == 500
     assert len(engine._strings.codes) < 60, "words of the past are kept"
     engine.check()
+
+
+@pytest.mark.parametrize("look_again", [1, 1000])
+def test_a_late_row_that_a_wider_window_needs_is_kept(monkeypatch, look_again: int):
+    monkeypatch.setattr(store, "LOOK_AGAIN", look_again)
+    engine, group = market(lateness_us=50 * SECOND)
+    group.add({"ask": [0], "bid": [99], "window": [10 * SECOND], "id": [1]})
+    engine.push("offers", rows_at(1000))
+    engine.push("orders", rows_at(1000))
+    group.add({"ask": [0], "bid": [99], "window": [50 * SECOND], "id": [2]})
+    engine.push("offers", rows_at(955, product=2))
+    found = engine.push("orders", rows_at(1000, product=2))["deals"]
+    assert pairs_of(found) == [(0, 2)]
+
+
+def test_a_wider_window_takes_nothing_from_a_join_that_needs_every_row():
+    engine, group = market(lateness_us=50 * SECOND)
+    group.add({"ask": [0], "bid": [99], "window": [10 * SECOND], "id": [1]})
+    engine.push("offers", rows_at(1000))
+    engine.push("orders", rows_at(1000))
+    every = engine.register(
+        "SELECT * FROM orders AS o JOIN offers AS f ON o.product = f.product WHERE f.price > :p",
+        name="all",
+    )
+    every.add({"p": 0})
+    engine.push("offers", rows_at(951))
+    group.add({"ask": [0], "bid": [99], "window": [500 * SECOND], "id": [2]})
+    assert engine.push("orders", rows_at(1000))["all"].rows().num_rows == 2
+
+
+def test_a_template_whose_queries_all_went_keeps_no_more_than_before():
+    engine, group = market(lateness_us=0)
+    ids = group.add({"ask": [0], "bid": [99], "window": [10 * SECOND]})
+    for second in range(200):
+        engine.push("offers", rows_at(second))
+        engine.push("orders", rows_at(second))
+        if second == 50:
+            group.remove(ids)
+    assert engine.metrics()["inputs"]["offers"]["stored"] < 20
+
+
+def test_a_refused_strategy_leaves_nothing_behind():
+    engine, _ = market()
+    users = len(engine._strings._users)
+    with pytest.raises(sf.StandfastError, match="does not answer"):
+        engine.register("SELECT * FROM orders WHERE price > :p", strategy="nonsense")
+    assert len(engine._strings._users) == users

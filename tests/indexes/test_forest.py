@@ -67,3 +67,19 @@ def test_a_published_order_is_copied_before_something_is_buried() -> None:
     out = np.zeros(4, np.int64)
     later.fill(np.array([0, 2, 4]), np.arange(10), out)
     assert out.tolist() == [7, 3, 3, 4]
+
+
+def test_a_slot_that_leaves_and_comes_back_before_anybody_asks_is_the_new_one() -> None:
+    forest, _ = planted(ratio=2.0, small=8)
+    slot = np.array([0])
+    forest.add(slot, np.array([1]), np.array([2]))
+    forest.settled()
+    forest.remove(slot)
+    forest.add(slot, np.array([5]), np.array([6]))
+    (tree,) = forest.settled()
+    assert [array.tolist() for array in tree.live()] == [[0], [5], [6]]
+    forest.remove(slot)
+    forest.add(slot, np.array([7]), np.array([8]))
+    forest.remove(slot)
+    assert forest.settled() == []
+    forest.check()

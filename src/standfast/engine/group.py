@@ -31,7 +31,6 @@ class Group:
     ) -> None:
         self.template = template
         self.strings = strings
-        strings.used_by(self._string_codes)
         self.registry = Registry(len(hole_ranges(template.question)), template.name)
         self.way = choose(template.question, strategy)
         self.wanted = strategy
@@ -43,6 +42,7 @@ class Group:
         self.signed = any(stores[name].input.kind == "table" for name in self.inputs)
         self._events = self._unmatched = self._measured = 0
         self._seconds = 0.0
+        strings.used_by(self._string_codes)
 
     def __len__(self) -> int:
         return len(self.registry)
@@ -79,7 +79,7 @@ class Group:
     def remove(self, ids: Any) -> None:
         """Forget standing queries by id. An unknown or repeated id refuses the whole call."""
         slots = self.registry.remove(read_ids(self.template, ids))
-        self.reader.leave()
+        self.reader.leave(self.registry)
         self.reader.strategy.remove(slots[self._holds_something(slots)])
         if self.registry.sparse():
             self.registry.renumber()

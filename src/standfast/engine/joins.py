@@ -49,16 +49,25 @@ class JoinReader:
         self.orders = (_order_by(question, 0), _order_by(question, 1))
         self._widest: int | None = None  # of the living queries' windows, if known
         for store, by in zip(self.stores, self.orders, strict=True):
+            store.keep_more()
             store.order(by)
 
     def use(self, way: str) -> None:
         """Start over with an empty strategy of this way."""
         if isinstance(self.question, BandJoin):
             self.strategy = BAND_JOINS[way](is_float=self._is_float)
-        elif isinstance(self.question, WindowJoin):
+            return
+        if isinstance(self.question, WindowJoin):
             self.strategy = WINDOW_JOINS[way](is_float=self._is_float)
         else:
             self.strategy = SELECT_JOINS[way]()
+        one, other = (side.selected for side in self.question.sides)
+        self.strategy.measure_by(
+            (
+                one is not None and one.kind == "float64",
+                other is not None and other.kind == "float64",
+            )
+        )
 
     def boxes(self, slots: Int64s, registry: Registry) -> tuple[Int64s, Int64s]:
         """The ranges that the strategy indexes: its own attributes, whole lines where none is."""
@@ -99,27 +108,32 @@ class JoinReader:
         Rows of the other side will come with times from `ahead` on; None if with any.
         """
         question = self.question
-        if not isinstance(question, WindowJoin) or ahead is None or not len(registry):
+        if not isinstance(question, WindowJoin) or ahead is None:
             return None
         named = (store.input.time for store in self.stores)
         if tuple(named) != question.times or question.window.kind != "timestamp":
             return None
         widest = self._widest_of(registry)
-        return ahead - widest if widest < UNLIMITED else None
+        return ahead - widest if widest is not None and widest < UNLIMITED else None
 
     def enter(self, registry: Registry, highs: Int64s) -> None:
         """Queries are about to come: a wider window must not see rows that should be gone."""
         if not isinstance(self.question, WindowJoin) or not highs.size:
             return
-        if len(registry) and int(highs[0].max()) <= self._widest_of(registry):
+        widest = self._widest_of(registry)
+        if widest is not None and int(highs[0].max()) <= widest:
             return
         for store in self.stores:
-            store.expire_now()
+            store.keep_more()
         self._widest = None
 
-    def leave(self) -> None:
-        """Queries go: the widest window may be among them."""
-        self._widest = None
+    def leave(self, registry: Registry) -> None:
+        """Queries went: the widest window may have been among them.
+
+        When all are gone the last one's window stays, so that an empty template keeps no more.
+        """
+        if len(registry):
+            self._widest = None
 
     def conditions(self) -> str:
         """How the conditions of the template are met, for `explain()`."""
@@ -134,9 +148,9 @@ class JoinReader:
             parts += [f"{side.alias}.{wanted.column} {how}" for wanted, how in ways]
         return ", ".join(parts)
 
-    def _widest_of(self, registry: Registry) -> int:
-        """The widest window of the living queries."""
-        if self._widest is None:
+    def _widest_of(self, registry: Registry) -> int | None:
+        """The widest window of the living queries; None before the first one."""
+        if self._widest is None and len(registry):
             self._widest = int(registry.highs[0, registry.living()].max())
         return self._widest
 
@@ -153,13 +167,14 @@ class JoinReader:
         """The strategy's candidates that pass the further conditions, some events at a time."""
         n, at_once = events.values.size, max(1, PAIRS_AT_ONCE // max(1, len(registry)))
         counts, slots = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
+        names = np.arange(registry.n_slots)
         for first in range(0, n, at_once):
             turn = Events(*(array[..., first : first + at_once] for array in events))
             hits = self._hits(turn, stored, side, minuend)
             joining = Joining(
                 turn, asked, registry.lows, registry.highs, stored.runs, self._is_float, minuend
             )
-            event, slot = _pairs(hits, registry.n_slots)
+            event, slot = _pairs(hits, names)
             kept = joining.passing(event, slot)
             counts.append(np.bincount(event[kept], minlength=turn.values.size))
             slots.append(slot[kept].astype(np.int32))
@@ -254,9 +269,9 @@ def _order_by(question: Join, side: int) -> OrderBy:
     return OrderBy(key, mine.column, times + further, mine.fixed)
 
 
-def _pairs(hits: Hits, n_slots: int) -> tuple[Int64s, Int64s]:
-    """Every pair of event and slot, written out."""
+def _pairs(hits: Hits, names: Int64s) -> tuple[Int64s, Int64s]:
+    """Every pair of event and slot, written out; `names` are the slots themselves."""
     counts = hits.counts()
     slots = np.empty(int(counts.sum()), np.int64)
-    hits.fill(np.cumsum(counts) - counts, np.arange(n_slots), slots)
+    hits.fill(np.cumsum(counts) - counts, names, slots)
     return np.repeat(np.arange(counts.size), counts), slots

@@ -57,8 +57,8 @@ class FilterReader:
     def enter(self, registry: Registry, highs: Int64s) -> None:
         """Queries are about to come."""
 
-    def leave(self) -> None:
-        """Queries go."""
+    def leave(self, registry: Registry) -> None:
+        """Queries went."""
 
     def conditions(self) -> str:
         """How the conditions of the template are met, for `explain()`."""

@@ -5,7 +5,8 @@
     keys       table key -> row id                                        tables only
 
 A stream keeps rows only from the moment a join reads it; a table always keeps them. Rows of a
-stream that only window joins read go when they are before the *horizon*, which never moves back.
+stream that only window joins read go when they are before the *horizon*: what no living query can
+reach any more.
 
 Invariant  row ids ascend over all segments; each order holds the living rows that its literal
            conditions let through and whose values all have keys (neither null nor NaN); `keys`
@@ -99,6 +100,7 @@ class Store:
         strings.used_by(self._string_codes)
         self.schema = pa.schema([(n, ARROW_TYPES[kind]) for n, kind in source.columns.items()])
         self.keeps = source.kind == "table"
+        self.n_living = 0
         self.next_id = 0
         self._segments: list[Segment] = []
         self.horizon: int | None = None
@@ -108,7 +110,7 @@ class Store:
         self._keys: dict[Any, int] = {}
 
     def __len__(self) -> int:
-        return sum(int(np.count_nonzero(segment.alive)) for segment in self._segments)
+        return self.n_living
 
     def published(self) -> Rows:
         """The rows of this moment, for answers that are written out later."""
@@ -118,7 +120,6 @@ class Store:
         """The living rows in this order, kept up to date from now on."""
         self.keeps = True
         if by not in self._orders:
-            self.expire_now()
             self._orders[by] = SortedRuns(coded=by.code is not None, n_extras=len(by.extras))
             for segment in self._segments:
                 rows = segment.rows.filter(segment.alive)
@@ -134,6 +135,7 @@ class Store:
         for by, order in self._orders.items():
             order.insert(*self._entries(by, ids, rows))
         self._unseen += ids.size
+        self.n_living += ids.size
         self._segments.append(Segment(ids, rows, np.ones(ids.size, np.bool_)))
         while len(self._segments) > 1 and (
             self._segments[-2].ids.size < RATIO * self._segments[-1].ids.size
@@ -181,6 +183,7 @@ class Store:
 
     def delete(self, ids: Int64s) -> None:
         """Forget these living rows."""
+        self.n_living -= ids.size
         rows = self.published().take(ids)
         for by, order in self._orders.items():
             gone = self._entries(by, ids, rows)
@@ -204,6 +207,14 @@ class Store:
         self.horizon = horizon if self.horizon is None else max(self.horizon, horizon)
         if LOOK_AGAIN * self._unseen >= len(self):
             self.expire_now()
+
+    def keep_more(self) -> None:
+        """Somebody will need older rows from now on: those before the horizon go first.
+
+        So what a newcomer sees does not depend on when old rows were last looked for.
+        """
+        self.expire_now()
+        self.horizon = None
 
     def expire_now(self) -> None:
         """Let every row go that is before the horizon."""
@@ -238,6 +249,7 @@ class Store:
         living = self.living()
         alive = [segment.ids[segment.alive] for segment in self._segments]
         held = np.concatenate([np.empty(0, np.int64), *alive])
+        assert held.size == self.n_living, "living rows are miscounted"
         for by, order in self._orders.items():
             order.check()
             wanted = self._entries(by, held, living)

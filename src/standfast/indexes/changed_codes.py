@@ -32,6 +32,8 @@ class ChangedCodes:
 
     def note(self, codes: Int64s) -> None:
         """Rows with these codes came or went."""
+        if not codes.size:
+            return
         self.version += codes.size
         if not self._is_watched:
             self._first = self.version

@@ -70,6 +70,8 @@ class Forest(Generic[Tree]):
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         """Let entries wait for the next `settled`."""
         if slots.size:
+            if any(np.isin(slots, leaving).any() for leaving in self._leaving):
+                self.settled()  # a slot that left comes back: it must not cancel its leaving
             self._waiting.append((slots.copy(), lows.copy(), highs.copy()))
             self.n_live += slots.size
 

@@ -100,6 +100,9 @@ class SelectStrategy(Strategy):
     Attribute 0 of the boxes is the selected column of side 0, attribute 1 that of side 1.
     """
 
+    def measure_by(self, is_float: tuple[bool, bool]) -> None:
+        """Told before any query comes which selected columns are float64; estimates may use it."""
+
     @abstractmethod
     def process(self, events: Arrivals, stored: SortedRuns, *, side: Literal[0, 1]) -> Hits:
         """Hits of events that arrive on `side`; `stored` are the rows of the other side.
@@ -118,6 +121,9 @@ class WindowStrategy(Strategy):
     def __init__(self, *, is_float: bool) -> None:
         """`is_float` tells whether the times are float64."""
         self.is_float = is_float
+
+    def measure_by(self, is_float: tuple[bool, bool]) -> None:
+        """As in `SelectStrategy`."""
 
     @abstractmethod
     def process(self, events: Arrivals, stored: SortedRuns, *, side: Literal[0, 1]) -> Hits:

@@ -29,12 +29,14 @@ from standfast.operators.select_join.groups import ByGroups as ByRectangleGroups
 from standfast.operators.select_join.hotspot import Hotspot as HotspotSelect
 from standfast.operators.select_join.join_first import JoinFirst
 from standfast.operators.select_join.naive import Naive as NaiveSelect
+from standfast.operators.select_join.routed import Routed as RoutedSelect
 from standfast.operators.select_join.select_first import SelectFirst
 from standfast.operators.select_join.vanilla import Vanilla
 from standfast.operators.window_join.groups import ByGroups as BySkylines
 from standfast.operators.window_join.hotspot import Hotspot as WindowHotspot
 from standfast.operators.window_join.join_first import JoinFirst as WindowJoinFirst
 from standfast.operators.window_join.naive import Naive as NaiveWindow
+from standfast.operators.window_join.routed import Routed as RoutedWindow
 from standfast.operators.window_join.select_first import SelectFirst as WindowSelectFirst
 
 QuestionName = Literal["filter", "band_join", "select_join", "window_join"]
@@ -63,6 +65,7 @@ SELECT_JOINS: dict[str, type[SelectStrategy]] = {
     "select_first": SelectFirst,
     "groups": ByRectangleGroups,
     "hotspot": HotspotSelect,
+    "routed": RoutedSelect,
 }
 
 WINDOW_JOINS: dict[str, type[WindowStrategy]] = {
@@ -71,6 +74,7 @@ WINDOW_JOINS: dict[str, type[WindowStrategy]] = {
     "select_first": WindowSelectFirst,
     "groups": BySkylines,
     "hotspot": WindowHotspot,
+    "routed": RoutedWindow,
 }
 
 CATALOG: dict[QuestionName, Mapping[str, type[Strategy]]] = {
@@ -116,4 +120,4 @@ def choose(question: Question, wanted: str) -> str:
 def _best(question: Question) -> str:
     if isinstance(question, Filter):
         return "interval_tree" if len(question.ranges) == 1 else "boxes"
-    return "routed" if "routed" in CATALOG[question_name(question)] else "groups"
+    return "routed"

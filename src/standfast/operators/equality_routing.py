@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from standfast.arrays import Hits, Int64s
+from standfast.arrays import Hits, Int64s, Matches
 from standfast.indexes.hotspot_tracker import HotspotTracker
 from standfast.indexes.keys import differences
 from standfast.indexes.sorted_runs import SortedRuns
@@ -66,6 +66,11 @@ class EqualityRouting(Generic[S]):
         self._is_float = is_float
         self._largest = 0  # no window was ever larger
 
+    def measure_by(self, is_float: tuple[bool, bool]) -> None:
+        """Told before any query comes: which selected columns are float64."""
+        for side, kind in zip(self.sides, is_float, strict=True):
+            side.measure_by(kind)
+
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         self.routing.add(slots, lows, highs)
         for side in self.sides:
@@ -81,6 +86,8 @@ class EqualityRouting(Generic[S]):
 
     def process(self, events: Arrivals, stored: SortedRuns, side: Side) -> Hits:
         """Answer a batch, each event by the way that is cheapest for it."""
+        if not events.codes.size:
+            return Matches.none(0)
 
         def features() -> tuple[dict[str, float], Floats]:
             return self.features(events, stored, side)

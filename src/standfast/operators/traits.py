@@ -40,6 +40,7 @@ class SideStats:
 
     def __init__(self, side: Literal[0, 1], alpha: float | None = None) -> None:
         self.side = side
+        self.is_float = False
         self.stabbed = StabbedCounts()  # ranges on the events' own side
         self.groups = GroupStats(alpha)  # of the ranges on the other side
         self.is_decided = False  # from which size on groups are hot
@@ -50,6 +51,11 @@ class SideStats:
         self._tracker: HotspotTracker | None = None  # who the scattered are of
         self._n_updates = 0  # of the tracker, when they were counted
         self._n_stored = -1  # when the share was taken
+
+    def measure_by(self, is_float: bool) -> None:
+        """Told before any query comes: whether the side's selected column is float64."""
+        self.is_float = is_float
+        self.stabbed = StabbedCounts(is_float=is_float)
 
     def add(self, lows: Int64s, highs: Int64s) -> None:
         self.stabbed.add(lows[self.side], highs[self.side])
@@ -71,7 +77,7 @@ class SideStats:
         if tracker is not self._tracker or n_changes > STALE * tracker.n_intervals:
             self._tracker, self._n_updates = tracker, tracker.updates_total
             lows, highs = ranges_of(queries, tracker.scattered_slots())
-            self._scattered = StabbedCounts()
+            self._scattered = StabbedCounts(is_float=self.is_float)
             self._scattered.add(lows[self.side], highs[self.side])
 
     def decide(self, us: Mapping[str, float], alone: Mapping[str, float]) -> bool:

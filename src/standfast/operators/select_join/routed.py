@@ -42,6 +42,9 @@ class Routed(SelectStrategy):
         )
         self.inner = EqualityRouting("select_join", ways, constants=constants, alpha=alpha)
 
+    def measure_by(self, is_float: tuple[bool, bool]) -> None:
+        self.inner.measure_by(is_float)
+
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         self.inner.add(slots, lows, highs)
 

@@ -46,6 +46,9 @@ class Routed(WindowStrategy):
             "window_join", ways, constants=constants, alpha=alpha, is_float=is_float
         )
 
+    def measure_by(self, is_float: tuple[bool, bool]) -> None:
+        self.inner.measure_by(is_float)
+
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         self.inner.add(slots, lows, highs)
 
