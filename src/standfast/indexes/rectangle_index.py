@@ -16,7 +16,7 @@ from standfast.arrays import Int64s
 from standfast.indexes.forest import Forest
 from standfast.indexes.rectangle_tree import BLOCK, FANOUT_BITS, LONG, RectangleTree
 
-RATIO = 4.0
+RATIO = 2.0
 SMALL = 512
 
 
