@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.indexes.rectangle_index import RectangleIndex
-from standfast.indexes.rectangle_tree import RectangleTree
+from standfast.indexes.rectangle_layout import MOST_BLOCKS
+from standfast.indexes.rectangle_tree import BLOCK, RectangleTree
 from standfast.indexes.rectangle_visits import visited
 
 LEAST, FAR = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -90,6 +91,16 @@ def test_ends_inside_a_block_are_fewer_than_a_block_and_nodes_of_a_member_few() 
     for g in range(2):
         part = slice(*tree.node_offsets[tree.node_bases[[g, g + 1]]])
         assert np.bincount(tree.node_lows[part]).max() <= 2 * ((1 << bits) - 1) * n_levels
+
+
+@pytest.mark.large
+def test_a_large_group_has_larger_blocks_and_not_more_of_them() -> None:
+    n_blocks = []
+    for n in (20_000, 200_000):
+        tree = RectangleTree(np.arange(n), *crowd(n, 1)).rectangles
+        n_blocks.append(tree.boundaries.size)
+        assert np.diff(tree.ragged_offsets).max() < max(BLOCK, 2 * n // MOST_BLOCKS)
+    assert max(n_blocks) <= 2 * MOST_BLOCKS
 
 
 def test_visits_follow_blocks_or_callers_whichever_are_fewer() -> None:

@@ -16,6 +16,9 @@ from standfast.indexes.stabbing_partition import canonical
 Bools = npt.NDArray[np.bool_]
 
 MOST_NODES = 2048  # that cover one member, at the largest fanout
+# Blocks of a group, about; beyond that they hold more ends, so that walking them costs a batch of
+# events no more when there are more queries.
+MOST_BLOCKS = 2048
 
 
 class Ends(NamedTuple):
@@ -139,12 +142,14 @@ def _cut(
 ) -> None:  # fmt: skip
     """Cut each group's own axis at every `block`-th end; a high ends before its next key.
 
-    An end that occurs `block` times or more is a boundary, so no block has that many inside.
+    An end that occurs `block` times or more is a boundary, so no block has that many inside. A
+    large group has larger blocks.
     """
     used = 0
     boundary_offsets[0] = 0
     for g in range(offsets.size - 1):
         i, j, end = offsets[g], offsets[g], offsets[g + 1]
+        every = max(block, 2 * (end - i) // MOST_BLOCKS)
         first, rank = used, 0
         while i < end or j < end:
             if j == end or highs[j] == FAR or (i < end and lows[i] <= highs[j] + 1):
@@ -155,7 +160,7 @@ def _cut(
             else:
                 key = highs[j] + 1
                 j += 1
-            if rank % block == 0 and (used == first or boundaries[used - 1] != key):
+            if rank % every == 0 and (used == first or boundaries[used - 1] != key):
                 boundaries[used] = key
                 used += 1
             rank += 1

@@ -17,9 +17,10 @@ order. A value's answer is then, for each ancestor of its block, a prefix of the
 of the other, and the few members that end inside the block are tested one by one.
 
 Invariant  groups are the greedy partition of the other ranges; boundaries of a group ascend
-           strictly, and fewer than `block` ends lie inside a block; every member covers the blocks
-           of its nodes, each block once, and is ragged in those that it meets and does not cover;
-           both lists of a node ascend and hold the same members.
+           strictly, and fewer than `block` ends lie inside a block, more only in a group that
+           would have more than MOST_BLOCKS; every member covers the blocks of its nodes, each
+           block once, and is ragged in those that it meets and does not cover; both lists of a
+           node ascend and hold the same members.
 Cost       build O(n log n); a member stands in at most 2 (fanout - 1) log(n) nodes, 8 bytes each,
            and in at most two blocks, 24 bytes each.
 Paper      [hotspot] 3.2.2 has an R-tree in each group; lists answer with slices (decision 008).
