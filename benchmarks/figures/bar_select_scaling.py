@@ -80,8 +80,9 @@ def holds(table: Table) -> Verdict:
 FIGURE = Figure(
     name="bar_select_scaling",
     source="project bar",
-    claim="The throughput of select-joins by groups, until the compact answer is there, falls by less than 20 % from 100 to 100,000 "
-    "queries in about 30 groups, and by less than 40 % to 1,000,000.",
+    claim="The throughput of select-joins by groups, until the compact answer is there, falls by "
+    "less than 20 % from 100 to 100,000 queries in about 30 groups, and by less than 40 % to "
+    "1,000,000.",
     x_label="standing queries",
     y_label="events per second",
     sweep={"smoke": (N_GROUPS,), "full": (N_GROUPS,)},
