@@ -291,6 +291,24 @@ def test_where_choosing_saves_nothing_it_is_not_done() -> None:
     assert routing.last.tolist() == [1, 0]
 
 
+def test_a_router_that_lost_all_queries_holds_one_empty_way() -> None:
+    routing, _ = routing_of("groups", "select_first", build=0.0)
+    fill(routing, 500)
+    run(routing, [[10.0, 10.0], [1.0, 20.0]])
+    assert len(routing.built) == 2
+    routing.remove(np.arange(500))
+    assert list(routing.built) == ["groups"]
+    assert routing.memory_bytes() < 100
+    fill(routing, 2, first=500)
+    assert slots_of(run(routing, [[1.0], [2.0]])) == [[500, 501]]
+
+
+def test_a_batch_of_nothing_is_not_looked_at() -> None:
+    routing, _ = routing_of("groups")
+    assert run(routing, [[]]).n_events == 0
+    assert routing.n_batches == 0
+
+
 def test_a_description_names_shares_and_costs() -> None:
     routing, _ = routing_of("groups", "select_first")
     assert routing.describe()["routes"] == "nothing routed yet"

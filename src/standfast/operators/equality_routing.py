@@ -118,7 +118,7 @@ class EqualityRouting(Generic[S]):
         own.meet(other.stabbed, stored)
         traits = own.traits(events.codes, events.values, rows_of(stored, events.codes))
         stats = own.stats(len(stored))
-        if events.times.size:
+        if self.routing.model.question == "window_join":
             stats["near"] = self._near(events, stored)
             stats["near_share"] = stats["near"] * stats["share"]
         return stats, traits
@@ -153,7 +153,7 @@ class EqualityRouting(Generic[S]):
 
     def _near(self, events: Arrivals, stored: SortedRuns) -> float:
         """The part of the stored rows that lie within the largest window of an event."""
-        if not stored.runs:
+        if not stored.runs or not events.times.size:
             return 0.0
         rows, times = stored.runs[0].extras[0], events.times
         rows, times = (t[:: max(1, t.size // SAMPLE)] for t in (rows, times))

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast._numba import kernel
-from standfast.arrays import Hits, Int64s
+from standfast.arrays import Hits, Int64s, Matches
 from standfast.operators.base import Strategy
 from standfast.operators.costs import Floats, Model
 from standfast.operators.equality import BoxTable
@@ -121,19 +121,18 @@ class Routing(Generic[S]):
     ) -> None:  # fmt: skip
         assert set(model.ways) <= set(make), "a way cannot be made"
         self.model = model
-        self.queries = BoxTable(n_attributes)
         self.ledger = Ledger(len(model.ways))
-        self.built: dict[str, S] = {first: make[first]()}
         self.n_built = self.n_dropped = self.n_batches = 0
         self.choosing = 0.0  # seconds
-        self.last = np.empty(0, np.int64)  # the way of each event of the last batch
         self._make = make
+        self._first = first
+        self._n_attributes = n_attributes
         self._clock = clock
-        self._changed = {first}  # ways that may have to put themselves in order first
         self._single = ""  # the best way for all events of the last batch that was looked at
         self._saved_us = 0.0  # by choosing, an event, lately
         self._choosing_us = 0.0  # a batch, lately
         self._n_unseen = 0  # batches that went one way since then
+        self._start_over()
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         self.queries.add(slots, lows, highs)
@@ -141,7 +140,10 @@ class Routing(Generic[S]):
 
     def remove(self, slots: Int64s) -> None:
         self.queries.remove(slots)
-        self._forward(lambda way: way.remove(slots))
+        if len(self.queries):
+            self._forward(lambda way: way.remove(slots))
+        else:
+            self._start_over()
 
     def answer(
         self, n_events: int, features: Callable[[], tuple[Mapping[str, float], Floats]],
@@ -152,6 +154,8 @@ class Routing(Generic[S]):
         `features` gives the stats of the batch and the traits of its events; `process` answers
         the events at these places, ascending, by one way.
         """
+        if not n_events:
+            return Matches.none(0)
         self.n_batches += 1
         if self._is_not_worth_it(n_events):
             return self._all_one_way(n_events, process)
@@ -213,6 +217,14 @@ class Routing(Generic[S]):
             "us to choose an event's way": 1e6 * self.choosing / total,
             "constants": self.model.source,
         }
+
+    def _start_over(self) -> None:
+        """Nobody is there: hold nothing but one empty way."""
+        self.queries = BoxTable(self._n_attributes)
+        self.built: dict[str, S] = {self._first: self._make[self._first]()}
+        self.last = np.empty(0, np.int64)  # the way of each event of the last batch
+        self._changed = {self._first}  # ways that may have to put themselves in order first
+        self.ledger.credit[:] = self.ledger.rent[:] = 0.0
 
     def _is_not_worth_it(self, n_events: int) -> bool:
         """Whether choosing costs more than it has saved lately; looked into now and then."""
