@@ -130,10 +130,7 @@ class Player:
         """What became of the rows so far."""
         inputs = self.engine.metrics()["inputs"]
         return {
-            name: {
-                what: n for what, n in counters.items() if what not in ("stored", "memory_bytes")
-            }
-            for name, counters in inputs.items()
+            name: {what: counters[what] for what in COUNTED} for name, counters in inputs.items()
         }
 
     def stored(self) -> dict[str, int]:
