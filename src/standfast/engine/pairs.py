@@ -74,7 +74,10 @@ class Joining:
             found = np.empty(int(counts.sum()), np.int64)
             starts, stops = self._slices(run, events, slots)
             offsets = np.cumsum(counts) - counts
-            _list(run, starts, stops, *self._tests(events, slots), self.is_float, offsets, found)
+            _scan(
+                run, starts, stops, *self._tests(events, slots), self.is_float, FAR,
+                counts, offsets, found,
+            )  # fmt: skip
             pairs.append(np.repeat(np.arange(events.size), counts))
             ids.append(run.ids[found])
         return np.concatenate(pairs), np.concatenate(ids)
@@ -83,12 +86,13 @@ class Joining:
         counts = np.empty(events.size, np.int64)
         starts, stops = self._slices(run, events, slots)
         times, windows, lows, highs = self._tests(events, slots)
+        nothing = np.empty(0, np.int64)
 
         def count(first: int, last: int) -> None:
-            _count(
+            _scan(
                 run, starts[first:last], stops[first:last], times[first:last],
                 windows[first:last], lows[:, first:last], highs[:, first:last],
-                self.is_float, most, counts[first:last],
+                self.is_float, most, counts[first:last], nothing, nothing,
             )  # fmt: skip
 
         in_parts(count, events.size, cost=10 * events.size)
@@ -139,50 +143,32 @@ def _block_slices(
 
 
 @kernel
-def _passes(
-    run: Run, place: int, i: int, times: Int64s, windows: Int64s, lows: Int64s, highs: Int64s,
-    is_float: bool,
-) -> bool:  # fmt: skip
-    """Whether a stored row lives and passes the tests of pair i; extras are (time,) further."""
-    if not run.alive[place]:
-        return False
-    first = 0
-    if times.size:
-        first = 1
-        if abs(difference(run.extras[0, place], times[i], is_float)) > windows[i]:
-            return False
-    for k in range(lows.shape[0]):
-        value = run.extras[first + k, place]
-        if value < lows[k, i] or value > highs[k, i]:
-            return False
-    return True
-
-
-@kernel
-def _count(
+def _scan(
     run: Run, starts: Int64s, stops: Int64s, times: Int64s, windows: Int64s,
-    lows: Int64s, highs: Int64s, is_float: bool, most: int, counts: Int64s,
+    lows: Int64s, highs: Int64s, is_float: bool, most: int,
+    counts: Int64s, offsets: Int64s, found: Int64s,
 ) -> None:  # fmt: skip
-    """How many rows of each slice pass, up to `most`."""
+    """How many living rows of each slice pass the tests of its pair, up to `most`.
+
+    With `offsets` their places are written to `found`. Extras are the time, if any, then further
+    columns. The tests are written out here, because a call with arrays costs more than a test.
+    """
+    alive, extras = run.alive, run.extras
+    first, writes = (1 if times.size else 0), offsets.size > 0
     for i in range(starts.size):
         n = 0
         for place in range(starts[i], stops[i]):
-            if _passes(run, place, i, times, windows, lows, highs, is_float):
+            passes = alive[place]
+            for k in range(lows.shape[0]):
+                value = extras[first + k, place]
+                passes &= (value >= lows[k, i]) & (value <= highs[k, i])
+            if passes and first:
+                gap = abs(difference(extras[0, place], times[i], is_float))
+                passes = gap <= windows[i]
+            if passes:
+                if writes:
+                    found[offsets[i] + n] = place
                 n += 1
                 if n == most:
                     break
         counts[i] = n
-
-
-@kernel
-def _list(
-    run: Run, starts: Int64s, stops: Int64s, times: Int64s, windows: Int64s,
-    lows: Int64s, highs: Int64s, is_float: bool, offsets: Int64s, found: Int64s,
-) -> None:  # fmt: skip
-    """Write the places of the rows that pass, pair after pair."""
-    for i in range(starts.size):
-        at = offsets[i]
-        for place in range(starts[i], stops[i]):
-            if _passes(run, place, i, times, windows, lows, highs, is_float):
-                found[at] = place
-                at += 1
