@@ -40,9 +40,13 @@ from standfast.operators.split import Part, joined
 S = TypeVar("S", bound=Strategy)
 Bools = npt.NDArray[np.bool_]
 
-# Where choosing costs more than it saves (small batches, cheap events), all events go one way and
-# only one batch in so many is looked at.
-LOOK_EVERY = 16
+# Where choosing costs more than it saves and more than this share of the time (small batches, cheap
+# events), all events go one way and only one batch in so many is looked at.
+OVERHEAD = 0.03
+LOOK_EVERY, LOOK_FIRST = 16, 4
+# An event leaves the best single way only for one that costs less than this part of it: estimates
+# are off by a fifth, and many small gains may be none.
+SURELY = 0.9
 # Credit, in costs of building, that builds a way.
 PATIENCE = 1.0
 # One batch in so many deals one event in EXPLORE_EVENTS to the built ways that are not far from
@@ -53,7 +57,7 @@ EXPLORE_WITHIN = 4.0
 # A measurement moves a correction up or down by these shares, by less if the part was shorter than
 # NOISE_US. A busy machine makes everything slower now and then and never faster, so what is fast is
 # believed sooner.
-RISING, FALLING = 0.1, 0.4
+RISING, FALLING = 0.2, 0.3
 NOISE_US = 200.0
 # A measurement that is so many times what was expected is not believed at first: something may have
 # been compiled, or the machine was busy. If the next one says the same, it is.
@@ -130,7 +134,9 @@ class Routing(Generic[S]):
         self._clock = clock
         self._single = ""  # the best way for all events of the last batch that was looked at
         self._saved_us = 0.0  # by choosing, an event, lately
+        self._each_us = 0.0  # estimated cost of an event, lately
         self._choosing_us = 0.0  # a batch, lately
+        self._n_looked = 0
         self._n_unseen = 0  # batches that went one way since then
         self._start_over()
 
@@ -227,10 +233,11 @@ class Routing(Generic[S]):
         self.ledger.credit[:] = self.ledger.rent[:] = 0.0
 
     def _is_not_worth_it(self, n_events: int) -> bool:
-        """Whether choosing costs more than it has saved lately; looked into now and then."""
+        """Whether choosing costs too much, and more than it has saved lately."""
         is_turn = self.n_batches % LOOK_EVERY == 0
-        is_known = self._single in self.built and self._choosing_us > 0
-        return is_known and not is_turn and self._saved_us * n_events < self._choosing_us
+        is_known = self._single in self.built and self._n_looked >= LOOK_FIRST
+        worth = n_events * max(self._saved_us, OVERHEAD * self._each_us)
+        return is_known and not is_turn and worth < self._choosing_us
 
     def _all_one_way(self, n_events: int, process: Callable[[S, Int64s], Hits]) -> Hits:
         w = self.model.ways.index(self._single)
@@ -241,9 +248,10 @@ class Routing(Generic[S]):
         return process(self.built[self._single], np.arange(n_events))
 
     def _note_choosing(self, us: float) -> None:
-        if self.n_batches > 1:  # the first may compile
+        self._n_looked += 1
+        if self._n_looked > 1:  # the first may compile
             self.choosing += 1e-6 * us
-            # A busy machine only ever makes it longer.
+            # A busy machine, or something to be learned first, only ever makes it longer.
             known = self._choosing_us or us
             self._choosing_us = min(us, known + (us - known) / 8)
 
@@ -266,9 +274,10 @@ class Routing(Generic[S]):
         gains = np.empty(calls.size)
         usable = np.array([way in self.built for way in self.model.ways])
         single, saved = assign(costs, calls, usable, choice, gains)
-        self._single = self.model.ways[single]
-        if choice.size:
-            self._saved_us += (saved / choice.size - self._saved_us) / 2
+        self._single, n = self.model.ways[single], choice.size
+        self._saved_us += (saved / n - self._saved_us) / 2
+        total = calls[single] + costs[single].sum() - saved
+        self._each_us += (total / n - self._each_us) / 2
         book, gains = self.ledger, gains * (1 + self._n_unseen)
         self._n_unseen = 0
         book.credit[~usable] += np.maximum(gains[~usable], 0)
@@ -352,7 +361,7 @@ def assign(
         for w in range(n_ways):
             gains[w] = -calls[w]
             for e in range(n_events):
-                gains[w] += max(0.0, least[e] - costs[w, e])
+                gains[w] += max(0.0, SURELY * least[e] - costs[w, e])
             if usable[w] and not used[w] and gains[w] > 0 and (best < 0 or gains[w] > gains[best]):
                 best = w
         if best < 0:
@@ -360,7 +369,7 @@ def assign(
         used[best] = True
         saved += gains[best]
         for e in range(n_events):
-            if costs[best, e] < least[e]:
+            if costs[best, e] < SURELY * least[e]:
                 least[e], choice[e] = costs[best, e], best
     for w in range(n_ways):
         if usable[w]:
