@@ -43,7 +43,7 @@ def hold_for_all(
     """
     wanted = (*wanted, *(WANTED[case.question] if shown is None else shown))
     tally: Tally = Counter()
-    enough = max(4, seeds // 2) if SMALL else seeds
+    enough = max(2, seeds // 3) if SMALL else seeds
     for seed in range(5 * enough):
         if seed >= enough and all(tally[what] for what in wanted):
             break
