@@ -38,6 +38,7 @@ from standfast.workloads import join_keys, whole
 # Half the width of a 95 % interval, in standard errors, for as many runs as there are.
 WIDTH = 1.96
 BUDGET, MOST_RUNS = 0.03, 7  # seconds and runs of a measurement
+TOO_LONG = 0.5  # seconds of a batch, by the batch before, that is left out
 ALPHA = 0.001  # what makes a hotspot, so that there are scattered queries to measure
 SCALE = 1000  # steps to a unit of the domain
 SPAN, LONGEST = 1_000_000, 500_000  # of the times of rows, of windows
@@ -180,8 +181,8 @@ def band_workload(shape: Shape, seed: int) -> Workload:
     values = np.sort(whole(workloads.table_one_events(N_EVENTS, seed + 2), SCALE))
     routed.routing.build("hotspot")
     batches = []
-    for n_events in (FEW, 8 * FEW):
-        part = values[:: N_EVENTS // n_events]
+    for n_events in (FEW, 8 * FEW, N_EVENTS):
+        part = values[:: max(1, N_EVENTS // n_events)]
 
         def process(way: BandStrategy, part: Int64s = part) -> Hits:
             return way.process(part, rows, minuend=False)
@@ -210,10 +211,15 @@ def observe(
             strategy = routing.made(way)
             batches[0].process(strategy)
             first = time.perf_counter() - begin
+            again, each = np.inf, 0.0
             for batch in batches:
-                units = units_of(routing.model, way, batch)
-                found[way][0].append(Observation(units, *clocked(strategy, batch)))
-            again = found[way][0][-len(batches)].process
+                if each * batch.traits.shape[1] < TOO_LONG:
+                    seen = Observation(
+                        units_of(routing.model, way, batch), *clocked(strategy, batch)
+                    )
+                    found[way][0].append(seen)
+                    each = seen.process / batch.traits.shape[1]
+                    again = min(again, seen.process)
             found[way][1].append(1e6 * max(first - again, 0.0) / shape.n_queries)
             on_step(f"{question} {way}")
     return found

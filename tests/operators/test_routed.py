@@ -26,7 +26,7 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(router, "LOOK_EVERY", 1)
     monkeypatch.setattr(router, "EXPLORE_EVERY", 1)
     monkeypatch.setattr(router, "EXPLORE_EVENTS", 1)
-    monkeypatch.setattr(router, "EXPLORE_WITHIN", np.inf)
+    monkeypatch.setattr(router, "EXPLORE_WITHIN", 1e9)
 
 
 @pytest.mark.usefixtures("dealing")
