@@ -169,7 +169,7 @@ def test_a_query_walks_from_sql_to_the_index():
     engine = sf.Engine()
     engine.stream("unit", {"id": "int64", "pos": "float64"})
     engine.stream("target", {"id": "int64", "pos": "float64"})
-    registering = calls_of(lambda: engine.register(BAND, name="alerts"))
+    registering = calls_of(lambda: engine.register(BAND, name="alerts", strategy="groups"))
     assert_in_order(
         registering,
         [
