@@ -135,7 +135,7 @@ class Routing(Generic[S]):
         self._single = ""  # the best way for all events of the last batch that was looked at
         self._saved_us = 0.0  # by choosing, an event, lately
         self._each_us = 0.0  # estimated cost of an event, lately
-        self._choosing_us = 0.0  # a batch, lately
+        self.choosing_us = 0.0  # a batch, lately
         self._n_looked = 0
         self._n_unseen = 0  # batches that went one way since then
         self._start_over()
@@ -237,7 +237,7 @@ class Routing(Generic[S]):
         is_turn = self.n_batches % LOOK_EVERY == 0
         is_known = self._single in self.built and self._n_looked >= LOOK_FIRST
         worth = n_events * max(self._saved_us, OVERHEAD * self._each_us)
-        return is_known and not is_turn and worth < self._choosing_us
+        return is_known and not is_turn and worth < self.choosing_us
 
     def _all_one_way(self, n_events: int, process: Callable[[S, Int64s], Hits]) -> Hits:
         w = self.model.ways.index(self._single)
@@ -252,8 +252,8 @@ class Routing(Generic[S]):
         if self._n_looked > 1:  # the first may compile
             self.choosing += 1e-6 * us
             # A busy machine, or something to be learned first, only ever makes it longer.
-            known = self._choosing_us or us
-            self._choosing_us = min(us, known + (us - known) / 8)
+            known = self.choosing_us or us
+            self.choosing_us = min(us, known + (us - known) / 8)
 
     def _book(self, w: int, n_events: int, seconds: float, expected_us: float) -> None:
         """Write down what a part of a batch took."""
