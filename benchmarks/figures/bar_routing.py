@@ -57,6 +57,5 @@ FIGURE = Figure(
     series=SERIES,
     holds=holds,
     log_y=True,
-    rounds=2,
     notes=NOTES,
 )

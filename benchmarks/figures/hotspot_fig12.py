@@ -23,6 +23,5 @@ FIGURE = Figure(
     series=SERIES,
     holds=routing_verdict,
     log_y=True,
-    rounds=2,
     notes=NOTES,
 )

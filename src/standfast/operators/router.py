@@ -45,7 +45,9 @@ Bools = npt.NDArray[np.bool_]
 OVERHEAD = 0.03
 LOOK_EVERY, LOOK_FIRST = 16, 4
 # An event leaves the best single way only for one that costs less than this part of it: estimates
-# are off by a fifth, and many small gains may be none.
+# are off by a fifth, and two ways in turn push each other out of the caches.
+MIXED = 0.5
+# The same for a way that is not built: once it is there, it may take all events.
 SURELY = 0.9
 # Credit, in costs of building, that builds a way.
 PATIENCE = 1.0
@@ -360,8 +362,9 @@ def assign(
         best = -1
         for w in range(n_ways):
             gains[w] = -calls[w]
+            part = MIXED if usable[w] else SURELY
             for e in range(n_events):
-                gains[w] += max(0.0, SURELY * least[e] - costs[w, e])
+                gains[w] += max(0.0, part * least[e] - costs[w, e])
             if usable[w] and not used[w] and gains[w] > 0 and (best < 0 or gains[w] > gains[best]):
                 best = w
         if best < 0:
@@ -369,7 +372,7 @@ def assign(
         used[best] = True
         saved += gains[best]
         for e in range(n_events):
-            if costs[best, e] < SURELY * least[e]:
+            if costs[best, e] < MIXED * least[e]:
                 least[e], choice[e] = costs[best, e], best
     for w in range(n_ways):
         if usable[w]:
