@@ -39,8 +39,8 @@ WAYS = ("hotspot", "groups", "select_first", "join_first", "vanilla")
 SHARE, OPTIMUM, CHOOSING = "share of events, %", "optimum decisions, %", "choosing, % of the time"
 ORACLE, ROUTED = "oracle", "routed"
 MOST_RUNS, WARMING = 9, 12
-LEAST_TURNS, MOST_TURNS, RUNS_A_TURN = 3, 12, 2
-HOPELESS = 20  # a runner so many times slower than the best is not run in every turn
+LEAST_TURNS, MOST_TURNS, RUNS_A_TURN = 4, 20, 2
+BEHIND = 2  # a runner so many times slower than the best runs in the first turn only
 N_CUTS = 8  # of m', and of n' in each
 
 Series = Callable[["RoutingCase"], Iterator[Reading]]
@@ -164,14 +164,14 @@ class RoutingCase:
         assert self.choice.size == self.optimum.size, "both are known before the race"
         chosen_at = routing.choosing
         for turn in range(MOST_TURNS):
-            if turn >= LEAST_TURNS and used > 4 * budget():
+            if turn > LEAST_TURNS and used > 10 * budget():
                 break
             for name, work in runners.items():
-                if best[name] > HOPELESS * min(best.values()) and turn:
+                if turn and best[name] > BEHIND * min(best.values()):
                     continue
                 for _ in range(RUNS_A_TURN):
                     took, found[name] = seconds(work)
-                    best[name], used = min(best[name], took), used + took
+                    best[name], used = min(best[name], took), used + took * bool(turn)
                     routed_for += took if name == ROUTED else 0.0
         return Race(best, found, (routing.choosing - chosen_at) / routed_for)
 

@@ -45,10 +45,11 @@ Bools = npt.NDArray[np.bool_]
 OVERHEAD = 0.03
 LOOK_EVERY, LOOK_FIRST = 16, 4
 # An event leaves the best single way only for one that costs less than this part of it: estimates
-# are off by a fifth, and two ways in turn push each other out of the caches.
-MIXED = 0.5
-# The same for a way that is not built: once it is there, it may take all events.
-SURELY = 0.9
+# are off by a fifth, and two ways in turn push each other out of the caches. The second number is
+# for a way that is not built: once it is there, it may take all events.
+MIXED, SURELY = 0.5, 0.9
+# The least part of a batch's cost that taking in one more way must save.
+WORTH = 0.05
 # Credit, in costs of building, that builds a way.
 PATIENCE = 1.0
 # One batch in so many deals one event in EXPLORE_EVENTS to the built ways that are not far from
@@ -327,10 +328,8 @@ class Routing(Generic[S]):
                 book.rent[w] += 1e6 * (begin - before)
         prices = self._prices()
         for w in np.argsort(-book.rent).tolist():
-            name = self.model.ways[w]
-            is_due = book.rent[w] > NOISE_US + prices[w]
-            if is_due:
-                self.drop(name)
+            if book.rent[w] > NOISE_US + prices[w]:
+                self.drop(self.model.ways[w])
 
 
 def ranges_of(queries: BoxTable, slots: Int64s) -> tuple[Int64s, Int64s]:
@@ -343,7 +342,7 @@ def ranges_of(queries: BoxTable, slots: Int64s) -> tuple[Int64s, Int64s]:
 def assign(
     costs: Floats, calls: Floats, usable: Bools, choice: Int64s, gains: Floats
 ) -> tuple[int, float]:
-    """Choose a way for each event, as few ways as pay for their calls.
+    """Choose a way for each event, as few ways as pay for their calls and save enough.
 
     `gains[w]` is what a usable way saves against the other usable ones, and what a way that is
     not usable would save. Returns the best way for all of them, and what choosing saves.
@@ -365,7 +364,8 @@ def assign(
             part = MIXED if usable[w] else SURELY
             for e in range(n_events):
                 gains[w] += max(0.0, part * least[e] - costs[w, e])
-            if usable[w] and not used[w] and gains[w] > 0 and (best < 0 or gains[w] > gains[best]):
+            is_worth = usable[w] and not used[w] and gains[w] > WORTH * totals[first]
+            if is_worth and (best < 0 or gains[w] > gains[best]):
                 best = w
         if best < 0:
             break
