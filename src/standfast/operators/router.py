@@ -54,16 +54,13 @@ WORTH = 0.05
 PATIENCE = 1.0
 # One batch in so many deals one event in EXPLORE_EVENTS to the built ways that are not far from
 # the best, so that a way that fell out of use is measured again.
-EXPLORE_EVERY = 64
-EXPLORE_EVENTS = 32
-EXPLORE_WITHIN = 4.0
+EXPLORE_EVERY, EXPLORE_EVENTS, EXPLORE_WITHIN = 64, 32, 4.0
 # A measurement moves a correction up or down by these shares, by less if the part was shorter than
 # NOISE_US. A busy machine makes everything slower now and then and never faster, so what is fast is
 # believed sooner.
 RISING, FALLING = 0.2, 0.3
 NOISE_US = 200.0
-# A measurement that is so many times what was expected is not believed at first: something may have
-# been compiled, or the machine was busy. If the next one says the same, it is.
+# A measurement that is so many times what was expected is believed when the next one says the same.
 STRANGE = math.log(3.0)
 # The part of a correction that is forgotten in a batch that does not measure it, so that a way that
 # once looked bad is tried again.
@@ -136,11 +133,12 @@ class Routing(Generic[S]):
         self._n_attributes = n_attributes
         self._clock = clock
         self._single = ""  # the best way for all events of the last batch that was looked at
-        self._saved_us = 0.0  # by choosing, an event, lately
-        self._each_us = 0.0  # estimated cost of an event, lately
-        self.choosing_us = 0.0  # a batch, lately
-        self._n_looked = 0
-        self._n_unseen = 0  # batches that went one way since then
+        self._saved_us = self._each_us = 0.0  # by choosing, and estimated cost: an event, lately
+        self.choosing_us = 0.0  # a batch, lately, without what was built in it
+        self._building = 0.0  # seconds, in this batch
+        self._n_looked = self._n_unseen = (
+            0  # batches looked at; gone one way since the last of them
+        )
         self._start_over()
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
@@ -168,7 +166,7 @@ class Routing(Generic[S]):
         self.n_batches += 1
         if self._is_not_worth_it(n_events):
             return self._all_one_way(n_events, process)
-        begin = self._clock()
+        begin, self._building = self._clock(), 0.0
         stats, traits = features()
         weights = self.model.weights(stats)
         calls, costs = weights[:, 0], weights[:, 1:] @ traits[1 : weights.shape[1]]
@@ -177,7 +175,7 @@ class Routing(Generic[S]):
         ways = np.flatnonzero(np.bincount(choice, minlength=len(self.model.ways))).tolist()
         shares = [(w, np.flatnonzero(choice == w)) for w in ways]
         now = self._clock()
-        self._note_choosing(1e6 * (now - begin))
+        self._note_choosing(1e6 * (now - begin - self._building))
         parts = []
         for w, places in shares:
             hits = process(self.built[self.model.ways[w]], places)
@@ -197,8 +195,8 @@ class Routing(Generic[S]):
             self.n_dropped += 1
 
     def memory_bytes(self) -> int:
-        own = self.queries.memory_bytes() + self.last.nbytes
-        return own + sum(way.memory_bytes() for way in self.built.values())
+        built = sum(way.memory_bytes() for way in self.built.values())
+        return built + self.queries.memory_bytes() + self.last.nbytes
 
     def check(self) -> None:
         assert self.built, "no way is built"
@@ -307,7 +305,9 @@ class Routing(Generic[S]):
     def build(self, name: str) -> None:
         """Have a way with all queries in it, whether it pays or not."""
         if name not in self.built:
+            begin = self._clock()
             self.built[name] = self.made(name)
+            self._building += self._clock() - begin
             self.ledger.rent[self.model.ways.index(name)] = 0.0
             self.n_built += 1
             self._changed.add(name)
