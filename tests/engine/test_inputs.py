@@ -33,9 +33,13 @@ def engine_of(**options) -> sf.Engine:
 def account(engine: sf.Engine, name: str = "trades") -> dict:
     """The counters of an input, which must add up."""
     counters = engine.metrics()["inputs"][name]
-    assert counters["received"] == counters["used"] + counters["late"] + counters["rejected"]
+    unused = counters["late"] + counters["duplicate"] + counters["rejected"]
+    assert counters["received"] == counters["used"] + unused
     assert counters["rejected"] == sum(counters["reasons"].values())
-    assert engine.dead_letters().num_rows == counters["late"] + counters["rejected"]
+    assert engine.dead_letters().num_rows == unused
+    short = engine.counters(name)
+    assert list(short) == ["received", "used", "late", "duplicate", "rejected"]
+    assert short.items() <= counters.items()
     return counters
 
 
@@ -74,10 +78,13 @@ def test_a_wrong_declaration_is_refused_and_declares_nothing(what, arguments, op
 
 def test_an_unknown_input_is_named_with_the_closest_known_one():
     engine = engine_of()
-    for call in (engine.push, engine.delete):
+    for call in (engine.push, engine.store, engine.delete, engine.advance):
         with pytest.raises(sf.BadInput) as error:
             call("trade", {})
         assert str(error.value) == "there is no input 'trade'\n  hint: did you mean 'trades'?"
+    for ask in (engine.counters, engine.holds_rows):
+        with pytest.raises(sf.BadInput, match="there is no input 'trade'"):
+            ask("trade")
     with pytest.raises(sf.BadInput) as error:
         sf.Engine().push("trades", {})
     assert str(error.value) == "there is no input 'trades'\n  hint: inputs: none"
@@ -160,7 +167,7 @@ def test_bad_rows_stay_outside_with_their_reason_and_the_good_ones_are_used():
     assert pairs_of(answer) == [(0, 100), (0, 200), (5, 100), (5, 200)]
     assert answer.n_rows == 9
     assert account(engine) == {
-        "batches": 1, "received": 9, "used": 3, "late": 1, "rejected": 5,
+        "batches": 1, "received": 9, "used": 3, "late": 1, "duplicate": 0, "rejected": 5,
         "reasons": {"wrong type": 1, "null time": 1, "missing column": 1,
                     "time out of range": 1, "far future": 1},
         "stored": 0, "memory_bytes": 0,

@@ -21,6 +21,12 @@ def test_a_table_has_one_or_several_key_columns():
     assert Input.table("t", COLUMNS, key=["symbol", "ts"]).key == ("symbol", "ts")
 
 
+@pytest.mark.parametrize("column", ["shares", "symbol"])
+def test_a_stream_may_name_what_tells_its_rows_apart(column):
+    assert Input.stream("trades", COLUMNS, id=column).id == column
+    assert Input.stream("trades", COLUMNS).id is None
+
+
 def test_declaring_does_not_hold_on_to_the_argument():
     columns = dict(COLUMNS)
     trades = Input.stream("trades", columns)
@@ -87,6 +93,31 @@ NAME_HINT = "use letters, digits and underscores, beginning with a letter or und
             lambda: Input.stream("s", COLUMNS, time="ts", lateness_us=-1),
             "input 's': lateness is microseconds from 0, got -1",
             "for example lateness_us=5_000_000 for five seconds",
+        ),
+        (
+            lambda: Input.stream("s", COLUMNS, time=[]),
+            "input 's': the time column [] is not declared",
+            "columns: symbol, price, shares, ts",
+        ),
+        (
+            lambda: Input.stream("s", COLUMNS, id=7),
+            "input 's': the id column 7 is not declared",
+            "columns: symbol, price, shares, ts",
+        ),
+        (
+            lambda: Input.stream("s", COLUMNS, id="price"),
+            "input 's': the id column 'price' is float64",
+            "declare the column as int64 or string",
+        ),
+        (
+            lambda: Input.table("t", COLUMNS, key=5),
+            "input 't': 5 cannot be a key",
+            "name one or more columns",
+        ),
+        (
+            lambda: Input.table("t", COLUMNS, key=[["ts"]]),
+            "input 't': the key column ['ts'] is not declared",
+            "columns: symbol, price, shares, ts",
         ),
         (
             lambda: Input.table("t", COLUMNS, key=()),

@@ -128,7 +128,11 @@ class Answer:
 
     def rows(self) -> pa.Table:
         """The changed result rows: query, the selected columns, change (+1 / -1)."""
-        tables = []
+        return self.traced_rows()[0]
+
+    def traced_rows(self) -> tuple[pa.Table, Int64s]:
+        """The changed result rows, and for each the pushed row that it comes from."""
+        tables, pushed = [], []
         for part in self._parts:
             counts = part.hits.counts()
             slots = np.empty(int(counts.sum()), np.int64)
@@ -138,7 +142,9 @@ class Answer:
             change = pa.array(np.full(pair.size, part.change, np.int8))
             query = pa.array(part.ids[slots[pair]])
             tables.append(pa.Table.from_arrays([query, *columns, change], schema=self._schema))
-        return pa.concat_tables(tables) if tables else self._schema.empty_table()
+            pushed.append(part.rows[events[pair]])
+        table = pa.concat_tables(tables) if tables else self._schema.empty_table()
+        return table, _flat(pushed, np.int64)
 
     def spans(self) -> Spans:
         """The same answer in compact form, before anything is enumerated."""

@@ -1,11 +1,12 @@
-"""The door of an input: every row that comes is used, late or rejected, and counted as such.
+"""The door of an input: every row that comes is used or not, and counted as what it is.
 
-    received = used + late + rejected        exactly, at all times
+    received = used + late + duplicate + rejected        exactly, at all times
 
 Late is a row whose time is more than the stream's lateness behind the latest time before it, row
-by row, so that cutting the rows into other batches changes nothing. A time too far ahead of the
-clock is rejected, so that one wrong clock cannot make everybody else late. Rows that are not used
-are kept as dead letters until they are taken.
+by row, so that cutting the rows into other batches changes nothing. A door that *follows* takes the
+latest time from `advance` alone. A time too far ahead of the clock is rejected, so that one wrong
+clock cannot make everybody else late. Duplicate is a row in time whose id is that of a used row
+which would not be late now. Rows that are not used are kept as dead letters until they are taken.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from standfast.arrays import Int64s
+from standfast.engine.identities import EVER, Identities
 from standfast.model.rows import Rejection, read_rows
 from standfast.model.stream import Input
 
@@ -35,6 +38,8 @@ FEW_LETTERS = 64
 # How far ahead of the clock a time may lie: five minutes.
 AHEAD_US = 300_000_000
 
+Mask = npt.NDArray[np.bool_]
+
 
 class Batch(NamedTuple):
     """Rows that passed the door: row i of `rows` was row `places[i]` of `n_rows` pushed ones."""
@@ -52,28 +57,43 @@ class Counters:
     received: int = 0
     used: int = 0
     late: int = 0
+    duplicate: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, int | dict[str, int]]:
-        """The counts by name; `reasons` splits `rejected`."""
+    def add(self, reason: str, n: int) -> None:
+        """Count rows that are not used."""
+        if reason == "late":
+            self.late += n
+        elif reason == "duplicate":
+            self.duplicate += n
+        else:
+            self.rejected[reason] = self.rejected.get(reason, 0) + n
+
+    def rows(self) -> dict[str, int]:
+        """What became of all rows: the first is the sum of the others."""
         return {
-            "batches": self.batches,
             "received": self.received,
             "used": self.used,
             "late": self.late,
+            "duplicate": self.duplicate,
             "rejected": sum(self.rejected.values()),
-            "reasons": dict(self.rejected),
         }
+
+    def as_dict(self) -> dict[str, int | dict[str, int]]:
+        """The counts by name; `reasons` splits `rejected`."""
+        return {"batches": self.batches, **self.rows(), "reasons": dict(self.rejected)}
 
 
 class Door:
     """Lets the rows of one input in, or keeps them as dead letters."""
 
-    def __init__(self, source: Input) -> None:
+    def __init__(self, source: Input, *, follows: bool = False) -> None:
         self.input = source
         self.keys = replace(source, columns={name: source.columns[name] for name in source.key})
+        self.follows = follows
         self.counters = Counters()
         self.latest_us: int | None = None
+        self.identities = Identities(source.columns[source.id]) if source.id else None
         self.letters: list[pa.Table] = []
 
     @property
@@ -83,20 +103,47 @@ class Door:
             return None
         return self.latest_us - self.input.lateness_us
 
+    def advance(self, time_us: int) -> None:
+        """The latest time is at least this one, whatever rows say."""
+        self.latest_us = time_us if self.latest_us is None else max(self.latest_us, time_us)
+        if self.identities is not None and self.ahead_us is not None:
+            self.identities.forget(self.ahead_us)
+
     def dead_letters(self) -> pa.Table:
         """The rows that were not used, by batch and row."""
         tables = [DEAD_LETTERS.empty_table(), *self.letters]
         return pa.concat_tables(tables).sort_by([("batch", "ascending"), ("row", "ascending")])
 
     def admit(self, rows: object, now_us: int) -> Batch:
-        """Read a batch; bad and late rows stay outside and are counted."""
-        return self._admit(self.input, rows, now_us)
+        """Read a batch; rows that are bad, late or known stay outside and are counted."""
+        batch = self._read(self.input, rows)
+        if self.input.id and batch.rows.num_rows:
+            missing = batch.rows[self.input.id].is_null().to_numpy()
+            batch = self._keep_out(batch, missing, "null id", self.input.id)
+        if self.input.time and batch.rows.num_rows:
+            ahead = self._times(batch) > now_us + AHEAD_US
+            batch = self._keep_out(batch, ahead, "far future", self.input.time)
+        if batch.rows.num_rows:
+            batch = self._once(*self._in_time(batch))
+        self.counters.used += batch.places.size
+        return batch
 
-    def admit_keys(self, rows: object, now_us: int) -> Batch:
+    def admit_keys(self, rows: object) -> Batch:
         """Read a batch that names rows of a table by their key columns only."""
-        return self._admit(self.keys, rows, now_us)
+        batch = self._read(self.keys, rows)
+        self.counters.used += batch.places.size
+        return batch
 
-    def _admit(self, declared: Input, rows: object, now_us: int) -> Batch:
+    def reject(self, places: Int64s, reason: str, column: str, values: list[str]) -> None:
+        """Take back rows that were let in but turned out to be of no use."""
+        self.counters.used -= places.size
+        self._refuse(places, reason, column, values)
+
+    def memory_bytes(self) -> int:
+        """What the ids of used rows take."""
+        return 0 if self.identities is None else self.identities.memory_bytes()
+
+    def _read(self, declared: Input, rows: object) -> Batch:
         intake = read_rows(declared, rows)
         n_rows = intake.kept.size + len(intake.rejected)
         self.counters.batches += 1
@@ -105,48 +152,57 @@ class Door:
         for rejection in intake.rejected:
             together.setdefault((rejection.reason, rejection.column), []).append(rejection)
         for (reason, column), some in together.items():
-            self._reject(
-                np.array([r.position for r in some]), reason, column, [r.value for r in some]
-            )
-        table, places = self._in_time(intake.table, intake.kept, now_us)
-        self.counters.used += places.size
-        return Batch(table, places, n_rows)
+            places = np.array([r.position for r in some])
+            self._refuse(places, reason, column, [r.value for r in some])
+        return Batch(intake.table, intake.kept, n_rows)
 
-    def reject(self, places: Int64s, reason: str, column: str, values: list[str]) -> None:
-        """Take back rows that were let in but turned out to be of no use."""
-        self.counters.used -= places.size
-        self._reject(places, reason, column, values)
+    def _in_time(self, batch: Batch) -> tuple[Batch, Int64s]:
+        """The rows that are not late, and the oldest time that is not late at each of them."""
+        name, lateness_us = self.input.time, self.input.lateness_us
+        if name is None:
+            return batch, np.full(batch.places.size, EVER)
+        times = self._times(batch)
+        before = self._latest_before(times)
+        if lateness_us is None:
+            return batch, np.full(batch.places.size, EVER)
+        oldest = before - lateness_us
+        late = times < oldest
+        return self._keep_out(batch, late, "late", name), oldest[~late]
 
-    def _reject(self, places: Int64s, reason: str, column: str, values: list[str]) -> None:
-        self._write(places, reason, column, values)
-        self.counters.rejected[reason] = self.counters.rejected.get(reason, 0) + places.size
-
-    def _in_time(self, table: pa.Table, places: Int64s, now_us: int) -> tuple[pa.Table, Int64s]:
-        name = self.input.time
-        if name is None or places.size == 0:
-            return table, places
-        times = table[name].cast(pa.int64()).to_numpy()
-        ahead = times > now_us + AHEAD_US
-        if ahead.any():
-            self._reject(places[ahead], "far future", name, _texts(table[name], ahead))
-            table, places, times = table.filter(~ahead), places[~ahead], times[~ahead]
-        if places.size == 0:
-            return table, places
-        latest = np.maximum.accumulate(times)
-        if self.latest_us is not None:
-            latest = np.maximum(latest, self.latest_us)
-        before = np.concatenate(
-            [[self.latest_us if self.latest_us is not None else 0], latest[:-1]]
-        )
+    def _latest_before(self, times: Int64s) -> Int64s:
+        """The latest time before each row; rows move it on, unless the door follows."""
+        known = 0 if self.latest_us is None else self.latest_us
+        if self.follows:
+            return np.full(times.size, known)
+        latest = np.maximum(np.maximum.accumulate(times), known)
         self.latest_us = int(latest[-1])
-        if self.input.lateness_us is None:
-            return table, places
-        late = times < before - self.input.lateness_us
-        if late.any():
-            self._write(places[late], "late", name, _texts(table[name], late))
-            self.counters.late += int(np.count_nonzero(late))
-            table, places = table.filter(~late), places[~late]
-        return table, places
+        return np.concatenate([[known], latest[:-1]])
+
+    def _once(self, batch: Batch, oldest: Int64s) -> Batch:
+        """The rows whose ids are new."""
+        name = self.input.id
+        if self.identities is None or name is None or not batch.rows.num_rows:
+            return batch
+        times = self._times(batch) if self.input.time else np.zeros(batch.places.size, np.int64)
+        new = self.identities.first_uses(batch.rows[name], times, oldest)
+        return self._keep_out(batch, ~new, "duplicate", name)
+
+    def _times(self, batch: Batch) -> Int64s:
+        times: Int64s = batch.rows[self.input.time].cast(pa.int64()).to_numpy()
+        return times
+
+    def _keep_out(self, batch: Batch, unwanted: Mask, reason: str, column: str) -> Batch:
+        """The other rows; these are counted and become dead letters."""
+        if not unwanted.any():
+            return batch
+        values = batch.rows[column].filter(pa.array(unwanted)).to_pylist()
+        self._refuse(batch.places[unwanted], reason, column, [str(value) for value in values])
+        wanted = ~unwanted
+        return Batch(batch.rows.filter(pa.array(wanted)), batch.places[wanted], batch.n_rows)
+
+    def _refuse(self, places: Int64s, reason: str, column: str, values: list[str]) -> None:
+        self._write(places, reason, column, values)
+        self.counters.add(reason, places.size)
 
     def _write(self, places: Int64s, reason: str, column: str, values: list[str]) -> None:
         n = places.size
@@ -158,7 +214,3 @@ class Door:
         self.letters.append(pa.Table.from_arrays(columns, schema=DEAD_LETTERS))
         if len(self.letters) > FEW_LETTERS:
             self.letters = [pa.concat_tables(self.letters).combine_chunks()]
-
-
-def _texts(column: pa.ChunkedArray, mask: np.ndarray) -> list[str]:
-    return [str(value) for value in column.filter(pa.array(mask)).to_pylist()]

@@ -21,11 +21,12 @@ from standfast.arrays import Int64s
 from standfast.engine.answer import Answer, Part
 from standfast.engine.door import DEAD_LETTERS, Batch, Door
 from standfast.engine.group import Group
-from standfast.engine.snapshot import State, load, save
+from standfast.engine.snapshot import State, load, pack, save, unpack
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.errors import BadInput
-from standfast.model.names import did_you_mean
+from standfast.model.names import did_you_mean, shown
+from standfast.model.rows import MAX_TIME_US
 from standfast.model.stream import Input
 from standfast.model.template import Template
 
@@ -44,9 +45,13 @@ class Engine:
     at a time.
     """
 
-    def __init__(self, *, clock: Callable[[], int] = now_us) -> None:
-        """`clock` gives the current time in microseconds; rows far ahead of it are rejected."""
+    def __init__(self, *, clock: Callable[[], int] = now_us, follows: bool = False) -> None:
+        """`clock` gives the current time in microseconds; rows far ahead of it are rejected.
+
+        An engine that `follows` judges lateness by the times told to `advance`, not by its rows.
+        """
         self._clock = clock
+        self._follows = follows
         self._doors: dict[str, Door] = {}
         self._stores: dict[str, Store] = {}
         self._groups: dict[str, Group] = {}
@@ -54,10 +59,14 @@ class Engine:
 
     def stream(
         self, name: str, schema: Mapping[str, str], *, time: str | None = None,
-        lateness_us: int | None = None,
+        lateness_us: int | None = None, id: str | None = None,
     ) -> None:  # fmt: skip
-        """Declare an append-only input; `time` names its event-time column."""
-        self._declare(Input.stream(name, schema, time=time, lateness_us=lateness_us))
+        """Declare an append-only input; `time` names its event-time column.
+
+        Of rows with the same value in the column `id` only the first is used. Ids are forgotten
+        when their rows would be late; without a lateness they are kept.
+        """
+        self._declare(Input.stream(name, schema, time=time, lateness_us=lateness_us, id=id))
 
     def table(self, name: str, schema: Mapping[str, str], *, key: str | Sequence[str]) -> None:
         """Declare a keyed input, whose `push` replaces rows that have the same key."""
@@ -94,14 +103,28 @@ class Engine:
         Bad rows do not stop the batch: they are counted in `metrics` and kept as `dead_letters`.
         """
         store = self._store(name)
-        batch = self._doors[name].admit(rows, self._clock())
         parts: Parts = {group.name: [] for group in self._readers(name)}
-        if store.input.kind == "table":
-            old, ids, batch = store.replaced_by(batch)
-            self._forget(store, old, ids, parts)
-        self._keep(store, batch, parts)
+        n_rows = self._take_in(store, rows, parts)
+        return self._answers(n_rows, parts)
+
+    def store(self, name: str, rows: Any) -> None:
+        """Take in a batch like `push` when nobody asks what it changes."""
+        self._take_in(self._store(name), rows, {})
+
+    def advance(self, name: str, time_us: int) -> None:
+        """The latest time of a stream is at least this: rows will be late, old ones may go.
+
+        An earlier time than one told before changes nothing.
+        """
+        source = self._store(name).input
+        if source.time is None:
+            raise BadInput(f"input {name!r} has no time column", hint="declare a stream with time=")
+        if type(time_us) is not int or not 0 <= time_us <= MAX_TIME_US:
+            raise BadInput(
+                f"input {name!r}: a time is microseconds from 0 to 2262, got {shown(time_us)}"
+            )
+        self._doors[name].advance(time_us)
         self._expire()
-        return self._answers(batch.n_rows, parts)
 
     def delete(self, name: str, keys: Any) -> dict[str, Answer]:
         """Delete rows of a table, given by its key columns; returns what changed.
@@ -111,7 +134,7 @@ class Engine:
         store = self._store(name)
         if store.input.kind != "table":
             raise BadInput(f"{name!r} is a stream, which is append-only", hint="declare a table")
-        batch = self._doors[name].admit_keys(keys, self._clock())
+        batch = self._doors[name].admit_keys(keys)
         old, ids = store.named_by(batch, self._doors[name])
         parts: Parts = {group.name: [] for group in self._readers(name)}
         self._forget(store, old, ids, parts)
@@ -121,11 +144,26 @@ class Engine:
         """Counts so far: what became of the rows of each input, and what each group holds."""
         return {
             "inputs": {
-                name: door.counters.as_dict() | self._stores[name].metrics()
+                name: door.counters.as_dict()
+                | {"stored": len(self._stores[name]), "memory_bytes": self._input_bytes(name)}
                 for name, door in self._doors.items()
             },
             "groups": {name: group.metrics() for name, group in self._groups.items()},
         }
+
+    def counters(self, name: str) -> dict[str, int]:
+        """What became of the rows of one input: received, used, late, duplicate, rejected."""
+        self._store(name)
+        return self._doors[name].counters.rows()
+
+    def holds_rows(self, name: str) -> bool:
+        """Whether rows of this input leave anything behind: themselves or their ids."""
+        return self._store(name).keeps or self._doors[name].identities is not None
+
+    def memory_bytes(self) -> int:
+        """Bytes held for rows, for their ids and for the indexes of queries."""
+        inputs = sum(self._input_bytes(name) for name in self._stores)
+        return inputs + sum(group.memory_bytes() for group in self._groups.values())
 
     def dead_letters(self, *, take: bool = False) -> pa.Table:
         """Rows that were not used, with the reason; `take` hands them over and forgets them."""
@@ -137,21 +175,52 @@ class Engine:
 
     def snapshot(self, path: str | PathLike[str]) -> None:
         """Write inputs, rows and standing queries to one file, all or nothing."""
-        save(path, State(self._doors, self._stores, self._groups, self._strings))
+        save(path, self._state())
 
     @staticmethod
     def restore(path: str | PathLike[str], *, clock: Callable[[], int] = now_us) -> Engine:
         """The engine as it was when the snapshot was taken; answers continue from there."""
-        engine = Engine(clock=clock)
-        engine._doors, engine._stores, engine._groups, engine._strings = load(path)
-        return engine
+        return Engine._of(load(path), clock)
+
+    def to_bytes(self) -> bytes:
+        """What `snapshot` writes."""
+        return pack(self._state())
+
+    @staticmethod
+    def from_bytes(
+        data: bytes | bytearray | memoryview, *, clock: Callable[[], int] = now_us
+    ) -> Engine:
+        """The engine that `to_bytes` was asked of, as it was then."""
+        return Engine._of(unpack(data), clock)
 
     def check(self) -> None:
         """Assert the invariants of everything inside; for tests."""
         for store in self._stores.values():
             store.check()
+        for door in self._doors.values():
+            if door.identities is not None:
+                door.identities.check()
         for group in self._groups.values():
             group.check()
+
+    def _state(self) -> State:
+        return State(self._doors, self._stores, self._groups, self._strings, self._follows)
+
+    @staticmethod
+    def _of(state: State, clock: Callable[[], int]) -> Engine:
+        engine = Engine(clock=clock, follows=state.follows)
+        engine._doors, engine._stores, engine._groups, engine._strings, _ = state
+        return engine
+
+    def _take_in(self, store: Store, rows: Any, parts: Parts) -> int:
+        """Let rows in and store them, with what that changes for the groups of `parts`."""
+        batch = self._doors[store.input.name].admit(rows, self._clock())
+        if store.input.kind == "table":
+            old, ids, batch = store.replaced_by(batch)
+            self._forget(store, old, ids, parts)
+        self._keep(store, batch, parts)
+        self._expire()
+        return batch.n_rows
 
     def _keep(self, store: Store, batch: Batch, parts: Parts) -> None:
         """Answer rows that came and store them."""
@@ -195,6 +264,9 @@ class Engine:
     def _readers(self, name: str) -> list[Group]:
         return [group for group in self._groups.values() if name in group.inputs]
 
+    def _input_bytes(self, name: str) -> int:
+        return self._stores[name].memory_bytes() + self._doors[name].memory_bytes()
+
     def _store(self, name: str) -> Store:
         if name not in self._stores:
             raise BadInput(
@@ -207,4 +279,4 @@ class Engine:
         if source.name in self._stores:
             raise BadInput(f"the name {source.name!r} is taken by another input")
         self._stores[source.name] = Store(source, self._strings)
-        self._doors[source.name] = Door(source)
+        self._doors[source.name] = Door(source, follows=self._follows)

@@ -18,7 +18,7 @@ from standfast.engine.questions import reader_of, result_schema
 from standfast.engine.registry import Registry
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
-from standfast.model.parameters import key_ranges, read_ids, read_parameters
+from standfast.model.parameters import Parameters, key_ranges, read_ids, read_parameters
 from standfast.model.template import Template, hole_ranges
 from standfast.operators.catalog import choose, question_name
 
@@ -63,11 +63,24 @@ class Group:
         parameters = read_parameters(self.template, params)
         # Before the ranges are made, because that gives codes to strings that are new.
         self.registry.refuse_taken(parameters.ids, parameters.n_queries)
-        lows, highs = key_ranges(
+        return pa.array(self.enter(parameters.ids, *self._ranges(parameters)))
+
+    def asked(self, params: Any) -> npt.NDArray[np.bool_]:
+        """Which of these queries, all with ids of living ones, ask what the living ones ask."""
+        parameters = read_parameters(self.template, params)
+        assert parameters.ids is not None, "queries without ids are nobody yet"
+        slots, bounds = self.registry.slots_of(parameters.ids), self._ranges(parameters)
+        living = (self.registry.lows[:, slots], self.registry.highs[:, slots])
+        same: npt.NDArray[np.bool_] = np.all(
+            [np.all(a == b, axis=0) for a, b in zip(bounds, living, strict=True)], axis=0
+        )
+        return same
+
+    def _ranges(self, parameters: Parameters) -> tuple[Int64s, Int64s]:
+        return key_ranges(
             self.template.question, parameters,
             lambda _, texts: self.strings.intern(pa.array(texts, pa.string())),
         )  # fmt: skip
-        return pa.array(self.enter(parameters.ids, lows, highs))
 
     def enter(self, ids: Int64s | None, lows: Int64s, highs: Int64s) -> Int64s:
         """Register queries given by key ranges; returns their ids."""

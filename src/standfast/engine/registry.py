@@ -79,6 +79,10 @@ class Registry:
             self.next_id = max(self.next_id, int(ids.max()) + 1)
         return slots
 
+    def slots_of(self, ids: Int64s) -> Int64s:
+        """The slot of each id, or -1 where no living query has it."""
+        return self._find(ids)
+
     def refuse_taken(self, ids: Int64s | None, n: int) -> None:
         """Refuse ids of living queries, or to assign `n` ids when there are not so many left."""
         if ids is None:

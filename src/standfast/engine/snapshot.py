@@ -1,11 +1,13 @@
-"""One file with everything: inputs, rows, standing queries. Whole and genuine, or refused.
+"""Everything in one file or one bytes: inputs, rows, queries. Whole and genuine, or refused.
 
-    magic 8 | version 4 | length 8 | sha256 32 | body
+    magic 8 | version 8 | length 8 | sha256 32 | body
     body    Arrow IPC stream after Arrow IPC stream, each with its length before it:
-            the manifest (one JSON text), dead letters and rows of each input, queries of each group
+            the manifest (one JSON text), dead letters, rows and known ids of each input, queries
+            of each group
 
-The file is written beside its place, flushed, and renamed into it, so a crash leaves the old one.
-Indexes are not written: they are built anew from the ranges, which is faster than reading them.
+All lengths are multiples of 8, so that numbers are read where they stand. A file is written beside
+its place, flushed, and renamed into it, so a crash leaves the old one. Indexes are not written:
+they are built anew from the ranges, which is faster than reading them.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import pyarrow as pa
 
 from standfast.engine.door import Counters, Door
 from standfast.engine.group import Group
+from standfast.engine.identities import EVER
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.errors import BadSnapshot
@@ -32,8 +35,9 @@ from standfast.model.stream import Input
 from standfast.model.template import Template
 
 MAGIC = b"STNDFAST"
-VERSION = 2
-HEADER = struct.Struct(">8sIQ32s")
+VERSION = 3
+HEADER = struct.Struct(">8sQQ32s")
+BYTES = "the bytes"  # what stands in messages where a file has its path
 
 
 class State(NamedTuple):
@@ -43,31 +47,53 @@ class State(NamedTuple):
     stores: dict[str, Store]
     groups: dict[str, Group]
     strings: Strings
+    follows: bool
 
 
 def save(path: str | PathLike[str], state: State) -> None:
     """Write the state of an engine to one file, all or nothing."""
+    data = pack(state)
+    try:
+        _replace(Path(path), data)
+    except OSError as error:
+        raise BadSnapshot(f"{os.fspath(path)}: cannot be written: {error.strerror}") from error
+
+
+def load(path: str | PathLike[str]) -> State:
+    """The state that `save` wrote; rows are stored and queries indexed anew."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise BadSnapshot(f"{os.fspath(path)}: cannot be read: {error.strerror}") from None
+    return unpack(data, os.fspath(path))
+
+
+def pack(state: State) -> bytes:
+    """The state of an engine as `save` writes it."""
     manifest = {
         "inputs": [_input_entry(state.doors[n], state.stores[n]) for n in state.stores],
         "groups": [_group_entry(group) for group in state.groups.values()],
         "strings": state.strings.codes,
         "next_code": state.strings.next_code,
+        "follows": state.follows,
     }
     tables = [pa.table({"manifest": [json.dumps(manifest)]})]
     for name, store in state.stores.items():
-        tables += [state.doors[name].dead_letters(), store.living()]
-    write_file(path, tables + [_group_table(group) for group in state.groups.values()])
+        door = state.doors[name]
+        tables += [door.dead_letters(), store.living()]
+        tables += [] if door.identities is None else [door.identities.table()]
+    return framed(tables + [_group_table(group) for group in state.groups.values()])
 
 
-def load(path: str | PathLike[str]) -> State:
-    """The state that `save` wrote; rows are stored and queries indexed anew."""
-    body = read_file(path)
+def unpack(data: object, source: str = BYTES) -> State:
+    """The state that `pack` was given; `source` is named when it is refused."""
+    body = _body(data, source)
     try:
         return _state_of(_tables(body))
     except Exception as error:
-        # The file is as it was written, but not by this release or not by `save`.
+        # The bytes are as they were written, but not by this release or not by `pack`.
         raise BadSnapshot(
-            f"{os.fspath(path)}: does not hold an engine that this release knows: {error}",
+            f"{source}: does not hold an engine that this release knows: {error}",
             hint="restore it with the release that wrote it",
         ) from error
 
@@ -75,18 +101,20 @@ def load(path: str | PathLike[str]) -> State:
 def _state_of(tables: list[pa.Table]) -> State:
     first, *rest = tables
     manifest = json.loads(first["manifest"][0].as_py())
-    state = State({}, {}, {}, Strings())
+    state = State({}, {}, {}, Strings(), manifest["follows"])
     state.strings.codes, state.strings.next_code = manifest["strings"], manifest["next_code"]
     parts = iter(rest)
     for entry in manifest["inputs"]:
         source = Input(**entry["input"] | {"key": tuple(entry["input"]["key"])})
-        door, store = Door(source), Store(source, state.strings)
+        door, store = Door(source, follows=state.follows), Store(source, state.strings)
         door.counters, door.latest_us = Counters(**entry["counters"]), entry["latest_us"]
         door.letters = [next(parts)]
         rows = next(parts)
         store.keeps = entry["keeps"]
         store.append(rows)
         store.next_id, store.horizon = entry["next_id"], entry["horizon"]
+        if door.identities is not None:
+            door.identities.restore(next(parts), EVER if door.ahead_us is None else door.ahead_us)
         state.doors[source.name], state.stores[source.name] = door, store
     inputs = {name: store.input for name, store in state.stores.items()}
     for entry in manifest["groups"]:
@@ -130,30 +158,27 @@ def _group_table(group: Group) -> pa.Table:
     return pa.table(columns)
 
 
-def write_file(path: str | PathLike[str], tables: list[pa.Table]) -> None:
-    """Write tables as one checked file, all or nothing."""
-    body = io.BytesIO()
+def framed(tables: list[pa.Table]) -> bytes:
+    """Tables as one checked piece."""
+    out = io.BytesIO()
+    out.write(bytes(HEADER.size))
     for table in tables:
         stream = pa.BufferOutputStream()
         with pa.ipc.new_stream(stream, table.schema) as writer:
             writer.write_table(table)
         part = stream.getvalue()
-        body.write(struct.pack(">Q", part.size))
-        body.write(part)
-    data = body.getbuffer()
-    header = HEADER.pack(MAGIC, VERSION, len(data), hashlib.sha256(data).digest())
-    try:
-        _replace(Path(path), header, data)
-    except OSError as error:
-        raise BadSnapshot(f"{os.fspath(path)}: cannot be written: {error.strerror}") from error
+        out.write(struct.pack(">Q", part.size))
+        out.write(part)
+    with out.getbuffer() as view, view[HEADER.size :] as body:
+        HEADER.pack_into(view, 0, MAGIC, VERSION, len(body), hashlib.sha256(body).digest())
+    return out.getvalue()
 
 
-def _replace(target: Path, header: bytes, data: memoryview) -> None:
+def _replace(target: Path, data: bytes) -> None:
     """Put a whole new file in place of `target`, or leave that as it was."""
     beside = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
         with open(beside, "wb") as file:
-            file.write(header)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -167,23 +192,23 @@ def _replace(target: Path, header: bytes, data: memoryview) -> None:
         os.close(folder)
 
 
-def read_file(path: str | PathLike[str]) -> memoryview:
-    """The body that `write_file` wrote, whole, or refuse the file by name."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise BadSnapshot(f"{os.fspath(path)}: cannot be read: {error.strerror}") from None
+def _body(data: object, source: str) -> memoryview:
+    """What `framed` sealed, whole, or refuse it by name."""
+    if isinstance(data, bytearray | memoryview):
+        data = bytes(data)  # rows are read where they stand, so nobody may write there
+    if not isinstance(data, bytes):
+        raise BadSnapshot(f"{source}: got a {type(data).__name__}")
     if len(data) < HEADER.size or not data.startswith(MAGIC):
-        raise BadSnapshot(f"{os.fspath(path)}: not a Standfast snapshot")
+        raise BadSnapshot(f"{source}: not a Standfast snapshot")
     _, version, length, digest = HEADER.unpack_from(data)
     if version != VERSION:
         raise BadSnapshot(
-            f"{os.fspath(path)}: has snapshot version {version}, this is version {VERSION}",
+            f"{source}: snapshot version {version}, this is version {VERSION}",
             hint="restore it with the release that wrote it",
         )
     body = memoryview(data)[HEADER.size :]
     if len(body) != length or hashlib.sha256(body).digest() != digest:
-        raise BadSnapshot(f"{os.fspath(path)}: is damaged (length or checksum differ)")
+        raise BadSnapshot(f"{source}: damaged (length or checksum differ)")
     return body
 
 

@@ -234,10 +234,6 @@ class Store:
         tables = [segment.rows.filter(segment.alive) for segment in self._segments]
         return pa.concat_tables(tables) if tables else self.schema.empty_table()
 
-    def metrics(self) -> dict[str, int]:
-        """Rows kept, and what they take with their orders."""
-        return {"stored": len(self), "memory_bytes": self.memory_bytes()}
-
     def memory_bytes(self) -> int:
         rows = sum(s.rows.nbytes + s.ids.nbytes + s.alive.nbytes for s in self._segments)
         return int(rows + sum(order.memory_bytes() for order in self._orders.values()))

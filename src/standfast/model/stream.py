@@ -1,13 +1,13 @@
 """Inputs: what a stream or a table is called and which columns it has.
 
-A stream is append-only and may name its event-time column; a table has key columns, and pushing a
-row whose key is known replaces the old row. Kinds are int64, float64, timestamp (microseconds UTC
-inside) and string.
+A stream is append-only and may name its event-time column and a column that identifies its rows; a
+table has key columns, and pushing a row whose key is known replaces the old row. Kinds are int64,
+float64, timestamp (microseconds UTC inside) and string.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
@@ -29,6 +29,7 @@ class Input:
     key: tuple[str, ...] = field(default=())
     time: str | None = None
     lateness_us: int | None = None
+    id: str | None = None
 
     @staticmethod
     def stream(
@@ -37,8 +38,9 @@ class Input:
         *,
         time: str | None = None,
         lateness_us: int | None = None,
+        id: str | None = None,
     ) -> Input:
-        """An append-only input; `time` names its event-time column."""
+        """An append-only input; `time` names its event-time column, `id` what tells rows apart."""
         checked = _checked_columns(name, columns)
         if time is not None:
             _known_column(name, "time column", time, checked)
@@ -48,12 +50,23 @@ class Input:
                     hint="declare the column as timestamp",
                 )
         _check_lateness(name, time, lateness_us)
-        return Input(name, "stream", checked, time=time, lateness_us=lateness_us)
+        if id is not None:
+            _known_column(name, "id column", id, checked)
+            if checked[id] not in ("int64", "string"):
+                raise BadInput(
+                    f"input {name!r}: the id column {id!r} is {checked[id]}",
+                    hint="declare the column as int64 or string",
+                )
+        return Input(name, "stream", checked, time=time, lateness_us=lateness_us, id=id)
 
     @staticmethod
     def table(name: str, columns: Mapping[str, str], *, key: str | Sequence[str]) -> Input:
         """A keyed input: pushing a row replaces the row that has the same key."""
         checked = _checked_columns(name, columns)
+        if not isinstance(key, Iterable):
+            raise BadInput(
+                f"input {name!r}: {shown(key)} cannot be a key", hint="name one or more columns"
+            )
         keys = (key,) if isinstance(key, str) else tuple(key)
         if not keys:
             raise BadInput(f"input {name!r}: a table needs a key", hint="name one or more columns")
@@ -87,7 +100,7 @@ def _checked_columns(name: str, columns: Mapping[str, str]) -> dict[str, Kind]:
 
 
 def _known_column(name: str, what: str, column: object, columns: Mapping[str, Kind]) -> None:
-    if column not in columns:
+    if not isinstance(column, str) or column not in columns:
         raise BadInput(
             f"input {name!r}: the {what} {shown(column)} is not declared",
             hint=did_you_mean(str(column), columns, what="columns"),
