@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 # The kernels as plain Python: everything that runs through them, at the small size.
 PLAIN_SUITE := $(wildcard tests/indexes tests/operators tests/engine tests/contract tests/papers)
 
-.PHONY: help demo test test-jit test-nojit check figures lock clean
+.PHONY: help demo test test-jit test-nojit test-spark test-recovery check figures lock clean
 
 help:
 	@echo "make demo        replay real trades against 100,000 standing queries; draws a picture"
@@ -16,6 +16,8 @@ help:
 	@echo "make check       ruff, mypy strict, import layers, tidy rules"
 	@echo "make figures     measure the papers' figures at full size, write benchmarks/REPORT.md"
 	@echo "make test-nojit  only the small suite with the kernels as plain Python"
+	@echo "make test-spark  the long Spark tests: all homes, a cluster, kills, small figures"
+	@echo "make test-recovery  at least 20 kills -9 of drivers, executors and Python processes"
 	@echo "make lock        resolve requirements.lock again (needs pip-tools' download)"
 	@echo "make clean       remove .venv, caches and what the demo wrote"
 
@@ -25,10 +27,16 @@ demo: $(READY)
 test: test-jit test-nojit
 
 test-jit: $(READY)
-	$(PYTEST) -n $(WORKERS) --dist worksteal
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not sweep"
 
 test-nojit: $(READY)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -n $(WORKERS) --dist worksteal -m "not large" $(PLAIN_SUITE)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -n $(WORKERS) --dist worksteal -m "not large and not sweep" $(PLAIN_SUITE)
+
+test-spark: $(READY)
+	$(PYTEST) -m sweep
+
+test-recovery: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m recovery --all
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -40,7 +48,8 @@ check: $(READY)
 figures: $(READY)
 	$(BIN)/python -m benchmarks --full
 
-# Everything is pinned with hashes and comes as wheels, so nothing is compiled here.
+# Everything is pinned with hashes and comes as wheels, so nothing is compiled here; only pyspark,
+# which has no wheel, is unpacked from its source archive.
 $(READY): requirements.lock pyproject.toml
 	@found=; \
 	for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -57,7 +66,7 @@ $(READY): requirements.lock pyproject.toml
 	$$found -m venv .venv || { \
 	  echo "$$found has no working venv module; on Debian or Ubuntu: apt install python3-venv" >&2; \
 	  rm -rf .venv; exit 1; }
-	$(BIN)/python -m pip install --disable-pip-version-check --only-binary :all: \
+	$(BIN)/python -m pip install --disable-pip-version-check --only-binary :all: --no-binary pyspark \
 	  --no-compile --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet \
 	  --no-deps --no-build-isolation --editable .

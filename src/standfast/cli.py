@@ -14,6 +14,7 @@ from rich.table import Table
 
 from standfast import calibrate as fitting
 from standfast import demo as show
+from standfast.errors import StandfastError
 from standfast.operators.catalog import CATALOG
 from standfast.operators.costs import BadCosts, refuse_foreign, user_file
 from standfast.operators.costs import write as write_costs
@@ -108,6 +109,21 @@ def _constants(question: str, ways: dict[str, fitting.Fit]) -> Table:
             f"off by {fit.error:.0%} in {fit.n_runs} runs", end_section=True,
         )  # fmt: skip
     return table
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="pipeline file, see docs/pipeline.md")],
+    dry_run: Annotated[bool, typer.Option(help="tell the plan and read no rows")] = False,
+) -> None:
+    """Run a pipeline file on Spark; stopped by Ctrl-C, it goes on from there at the next start."""
+    from standfast.spark.run import run as run_pipeline  # Spark is for those who ask for it
+
+    try:
+        run_pipeline(file, console=console, dry_run=dry_run)
+    except StandfastError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
 
 
 @app.command()

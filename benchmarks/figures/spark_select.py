@@ -1,0 +1,86 @@
+"""Select-joins on Spark, against what a Spark user writes without us."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from benchmarks import select_case
+from benchmarks.data import SCALE
+from benchmarks.figure import Figure, Reading, Size, Table, Verdict
+from benchmarks.spark_case import Embedded, Work, in_turns, jobs, rate, select_work, spark
+from benchmarks.spark_plans import SelectBins, SelectPerKey, plain
+from standfast import workloads
+from standfast.workloads import bands_in_groups
+
+N_GROUPS = 30
+BATCH: dict[Size, int] = {"smoke": 500, "full": 100_000}
+N_WARM, N_TIMED = 3, 7
+OURS, ALONE = "Standfast on Spark", "Standfast embedded"
+PLANS = {"Spark, bins": plain(SelectBins), "Spark, bins per key": plain(SelectPerKey)}
+
+
+class Case(NamedTuple):
+    works: dict[float, Work]
+    n_rows: int
+
+
+def prepare(n_queries: float, size: Size) -> Case:
+    spark()
+    case = select_case.table_one(bands_in_groups(int(n_queries), N_GROUPS, seed=410), size, 411)
+    n_keys, n = int(case.row_keys.max()) + 1, BATCH[size]
+    more = replace(
+        case,
+        keys=workloads.join_keys(workloads.table_one_events(n, 412), n_keys),
+        values=workloads.whole(workloads.table_one_events(n, 413), SCALE),
+    )
+    for name in ("keys", "values"):
+        getattr(more, name)[: case.n_checked] = getattr(case, name)[: case.n_checked]
+    return Case({n_queries: select_work(more)}, n)
+
+
+def ours(case: Case) -> Iterator[Reading]:
+    ((x, work),) = case.works.items()
+    with jobs(work) as streams:
+        (taken,) = in_turns(streams, [work.batches(case.n_rows)], N_WARM, N_TIMED)
+        last = streams[0].take(work.checked, n_files=1, reads=True)
+        yield Reading(rate(taken), last.counts, x=x)
+
+
+def alone(case: Case) -> Iterator[Reading]:
+    ((x, work),) = case.works.items()
+    engine = Embedded(work)
+    taken = engine.steady(work, case.n_rows, N_WARM, N_TIMED)
+    yield Reading(rate(taken), engine.take(work.checked).counts, x=x)
+
+
+def holds(table: Table) -> Verdict:
+    ((x, rate_of_ours),) = table.curve(OURS).items()
+    plans = {name: table.value(name, x) for name in PLANS}
+    best = max(plans, key=lambda name: plans[name])
+    lead = rate_of_ours / plans[best]
+    text = (
+        f"at {x:,.0f} queries {rate_of_ours:,.0f} events/s, {lead:,.0f} times the best plain plan "
+        f"({best}: {plans[best]:,.0f}/s) and {rate_of_ours / table.value(ALONE, x):.0%} of the "
+        "engine alone."
+    )
+    return Verdict(bool(lead >= 200), text)
+
+
+FIGURE = Figure(
+    name="spark_select",
+    source="project bar",
+    claim="With 100,000 select-joins on Spark at least 200 times the events per second of the best "
+    "plain Spark plan.",
+    x_label="standing queries",
+    y_label="events per second",
+    sweep={"smoke": (1_000,), "full": (100_000,)},
+    prepare=prepare,
+    series={OURS: ours, ALONE: alone, **PLANS},
+    holds=holds,
+    log_y=True,
+    notes="The case of bar_select_join in micro-batches of 100,000 events, the number of affected "
+    "queries of each event as output. The plain plans run as batch jobs on as many events as they "
+    "do in some seconds.",
+)

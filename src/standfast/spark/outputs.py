@@ -1,0 +1,219 @@
+"""What comes out: answers in the form that was asked for, dead letters, and the tally.
+
+    a shard  ->  compact rows: (kind, body, tally)     few, moved as bytes, observed
+             ->  unpacked: a row for each answer       what the user's sink gets
+
+Names that all answers of a piece share (template, input, registry version) travel once, in the
+head of the piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from standfast.engine.answer import Answer
+from standfast.errors import BadInput
+from standfast.model.names import did_you_mean
+from standfast.spark.wire import framed, from_ipc, to_ipc, unframed
+
+Form = Literal["pairs", "rows", "counts", "spans"]
+FORMS: tuple[str, ...] = get_args(Form)
+TALLY, ANSWERS, LETTERS = 0, 1, 2  # kinds of compact rows
+ANSWER, LETTER = "answers", "letters"  # kinds of unpacked ones
+LETTER_FIELDS = ("source", "event", "reason", "column", "value")
+LETTER_SCHEMA = pa.schema([(name, pa.string()) for name in LETTER_FIELDS])
+
+# Counted for each micro-batch and shard. Over the shards `WIDEST` are the largest, others summed.
+COUNTS = (
+    "received", "used", "late", "duplicate", "rejected", "added", "removed", "repeated", "refused",
+    "answers", "registry", "queries", "stored", "state_bytes", "memory_bytes", "engine_us",
+    "transfer_us", "state_us", "rebuilds",
+)  # fmt: skip
+WIDEST = frozenset(
+    ["added", "removed", "repeated", "refused", "registry", "queries", "engine_us", "transfer_us",
+     "state_us"]
+)  # fmt: skip
+# Answers of one piece; a piece is moved as a whole.
+PIECE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The form of the answers, and the columns that the templates select."""
+
+    form: Form
+    event: pa.DataType
+    selected: Mapping[str, pa.DataType]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the answers."""
+        ids = [("query", pa.int64())] if self.form in ("pairs", "rows") else []
+        event = [("input", pa.string()), ("event", self.event)]
+        own: dict[str, list[Any]] = {
+            "pairs": [*event, ("change", pa.int8())],
+            "rows": [*self.selected.items(), *event, ("change", pa.int8())],
+            "counts": [*event, ("queries", pa.int64())],
+            "spans": [*event, ("queries", pa.list_(pa.int64())), ("change", pa.int8())],
+        }
+        head, tail = [("template", pa.string())], [("registry", pa.int64())]
+        return pa.schema([*head, *ids, *own[self.form], *tail])
+
+    @property
+    def everything(self) -> pa.Schema:
+        """The columns of answers and dead letters together."""
+        letter = pa.struct(list(LETTER_SCHEMA))
+        return pa.schema([("kind", pa.string()), *self.schema, ("letter", letter)])
+
+    def written(self, answer: Answer, events: pa.Array) -> Iterator[pa.Table]:
+        """An answer in this form, in pieces, without what all its rows share."""
+        table = _FORMS[self.form](answer, events)
+        for first in range(0, table.num_rows, PIECE):
+            yield table.slice(first, PIECE)
+
+    def unpacked(self, body: bytes) -> pa.Table:
+        """A piece of answers with all columns of the schema."""
+        head, (data,) = unframed(body)
+        table = from_ipc(data)
+        columns = []
+        for field in self.schema:
+            if field.name in head:
+                columns.append(pa.repeat(pa.scalar(head[field.name], field.type), table.num_rows))
+            elif field.name in table.column_names:
+                columns.append(table[field.name].cast(field.type))
+            else:
+                columns.append(pa.nulls(table.num_rows, field.type))
+        return pa.table(columns, schema=self.schema)
+
+
+def form_of(given: object) -> Form:
+    """The form that was asked for, if there is one of that name."""
+    if given not in FORMS:
+        hint = did_you_mean(str(given), FORMS, what="outputs")
+        raise BadInput(f"the output {given!r} is not known", hint=hint)
+    return cast(Form, given)
+
+
+def output_of(form: Form, results: Mapping[str, pa.Schema], ids: Iterable[pa.DataType]) -> Output:
+    """The output of templates with these result columns, over inputs with ids of these types."""
+    selected: dict[str, pa.DataType] = {}
+    for template, schema in results.items():
+        for field in schema:
+            if field.name in ("query", "change"):
+                continue
+            if selected.setdefault(field.name, field.type) != field.type and form == "rows":
+                raise BadInput(
+                    f"template {template!r} selects {field.name!r} as {field.type}, another one "
+                    f"as {selected[field.name]}",
+                    hint="name one of them differently with AS, or attach the templates apart",
+                )
+    taken = {"kind", "letter", "template", "input", "event", "registry"} & selected.keys()
+    if taken and form == "rows":
+        raise BadInput(
+            f"a template selects a column called {min(taken)!r}, which answers have already",
+            hint=f"name it differently: SELECT {min(taken)} AS ...",
+        )
+    event = pa.string() if pa.string() in set(ids) else pa.int64()
+    return Output(form, event, selected)
+
+
+def packed(table: pa.Table, **shared: object) -> bytes:
+    """A piece on its way: its rows, and what they share."""
+    return framed(shared, [to_ipc(table)])
+
+
+def unpack_answers(output: Output, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Answers out of compact rows."""
+    for kind, body in _bodies(batches):
+        if kind == ANSWERS:
+            yield from output.unpacked(body).to_batches()
+
+
+def unpack_letters(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Dead letters out of compact rows."""
+    for kind, body in _bodies(batches):
+        if kind == LETTERS:
+            yield from from_ipc(unframed(body)[1][0]).to_batches()
+
+
+def unpack_all(output: Output, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Answers and dead letters out of compact rows."""
+    schema = output.everything
+    for kind, body in _bodies(batches):
+        if kind == ANSWERS:
+            table = output.unpacked(body)
+            n = table.num_rows
+            columns = [pa.repeat(ANSWER, n), *table.columns, pa.nulls(n, schema.types[-1])]
+        elif kind == LETTERS:
+            letters = from_ipc(unframed(body)[1][0]).combine_chunks()
+            n = letters.num_rows
+            empty = [pa.nulls(n, type_) for type_ in output.schema.types]
+            struct = letters.to_struct_array().combine_chunks()
+            columns = [pa.repeat(LETTER, n), *empty, struct]
+        else:
+            continue
+        yield from pa.table(columns, schema=schema).to_batches()
+
+
+def _bodies(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    for batch in batches:
+        kinds, bodies = batch.column("kind").to_pylist(), batch.column("body")
+        for kind, body in zip(kinds, bodies, strict=True):
+            if kind != TALLY:
+                yield kind, body.as_py()
+
+
+def _pairs(answer: Answer, events: pa.Array) -> pa.Table:
+    pairs = answer.pairs()
+    return pa.table(
+        {
+            "query": pairs["query"],
+            "event": events.take(pairs["row"].combine_chunks()),
+            "change": _changes(pairs),
+        }
+    )
+
+
+def _rows(answer: Answer, events: pa.Array) -> pa.Table:
+    rows, pushed = answer.traced_rows()
+    return rows.append_column("event", events.take(pa.array(pushed)))
+
+
+def _counts(answer: Answer, events: pa.Array) -> pa.Table:
+    counts = answer.counts()["queries"].to_numpy()
+    found = np.flatnonzero(counts)
+    return pa.table({"event": events.take(pa.array(found)), "queries": counts[found]})
+
+
+def _spans(answer: Answer, events: pa.Array) -> pa.Table:
+    """A list of queries for each event that affects any, apart for what came and what went."""
+    pairs = answer.pairs()
+    change = _changes(pairs).to_numpy()
+    row, query = pairs["row"].to_numpy(), pairs["query"].to_numpy()
+    order = np.lexsort((change, row)) if (change < 0).any() else np.arange(row.size)
+    row, query, change = row[order], query[order], change[order]
+    is_first = np.ones(row.size, np.bool_)
+    is_first[1:] = (np.diff(row) != 0) | (np.diff(change) != 0)
+    first = np.flatnonzero(is_first)
+    offsets = pa.array(np.append(first, row.size), pa.int32())
+    return pa.table(
+        {
+            "event": events.take(pa.array(row[first])),
+            "queries": pa.ListArray.from_arrays(offsets, pa.array(query)),
+            "change": pa.array(change[first]),
+        }
+    )
+
+
+def _changes(pairs: pa.Table) -> pa.Array:
+    if "change" in pairs.column_names:
+        return pairs["change"].combine_chunks()
+    return pa.array(np.ones(pairs.num_rows, np.int8))
+
+
+_FORMS = {"pairs": _pairs, "rows": _rows, "counts": _counts, "spans": _spans}

@@ -1,0 +1,145 @@
+"""From rows of a DataFrame to chunks for the shards, inside the tasks that read the source.
+
+Rows are gathered until a task has enough for a chunk, then cut by part, bucket and slice. A shard
+gets each chunk that it stores or answers; queries and times go to all shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from standfast.engine.door import AHEAD_US
+from standfast.errors import BadInput
+from standfast.spark.shards import Part, places
+from standfast.spark.spec import EVENT, Spec
+from standfast.spark.wire import CHANGES, CHUNK_FIELDS, ROWS, TICK, Chunk, to_ipc
+
+# Rows of a task that are cut into chunks together.
+GATHERED = 1 << 17
+ARRIVED = "standfast arrived"  # the time of the micro-batch, the same for all its rows
+BATCH_BITS, TASK_BITS, ROW_BITS = 24, 14, 25  # of the number of an event that has no id
+_TYPES = {"int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(), "binary": pa.binary()}
+CHUNK_SCHEMA = pa.schema([(name, _TYPES[kind]) for name, kind in CHUNK_FIELDS])
+
+
+class Place(NamedTuple):
+    """The micro-batch and the task that rows are packed in."""
+
+    batch: int
+    task: int
+
+    @staticmethod
+    def current() -> Place:
+        context = TaskContext.get()
+        assert context is not None, "rows are packed inside a task"
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        return Place(int(batch or 0), context.partitionId())
+
+
+def pack_rows(
+    spec: Spec, keys: list[int], number: int, batches: Iterable[pa.RecordBatch], place: Place
+) -> Iterator[pa.RecordBatch]:
+    """The chunks of one task's rows of the input with this number."""
+    source = spec.inputs[spec.names[number]]
+    seen = n_chunks = 0
+    latest: int | None = None
+    for table, arrived in _gathered(batches):
+        events = (
+            _numbers(place, seen, table.num_rows, source.name)
+            if source.id is None
+            else table[source.id]
+        )
+        seen += table.num_rows
+        if source.time is not None:
+            times = pc.cast(table[source.time], pa.int64())
+            usable = times.filter(pc.less_equal(times, arrived + AHEAD_US))
+            newest = pc.max(usable).as_py()
+            latest = max(filter(lambda t: t is not None, (latest, newest)), default=None)
+        table = table.append_column(EVENT, events)
+        rows = []
+        for p, part in enumerate(spec.plan.parts):
+            if source.name not in part.inputs:
+                continue
+            for shards, owner, some in _dealt(spec, part, number, table):
+                chunk = Chunk(
+                    ROWS, number, p, place.task, n_chunks, False, some.num_rows, arrived,
+                    to_ipc(some),
+                )  # fmt: skip
+                n_chunks += 1
+                rows += [(keys[s], chunk._replace(owned=s == owner)) for s in shards]
+        yield _batch(rows)
+    if latest is not None and latest >= 0:
+        tick = Chunk(TICK, number, 0, place.task, 0, False, 0, latest, b"")
+        yield _batch([(key, tick) for key in keys])
+
+
+def pack_changes(
+    keys: list[int], batches: Iterable[pa.RecordBatch], place: Place
+) -> Iterator[pa.RecordBatch]:
+    """The chunks of one task's changes of queries: all of them for every shard."""
+    for n, (table, arrived) in enumerate(_gathered(batches)):
+        chunk = Chunk(CHANGES, 0, 0, place.task, n, False, table.num_rows, arrived, to_ipc(table))
+        yield _batch([(key, chunk._replace(owned=key == keys[0])) for key in keys])
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, int]]:
+    """Rows of several batches together, and when they arrived."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= GATHERED:
+            yield _together(waiting)
+            waiting = []
+    if sum(b.num_rows for b in waiting):
+        yield _together(waiting)
+
+
+def _together(batches: list[pa.RecordBatch]) -> tuple[pa.Table, int]:
+    table = pa.Table.from_batches(batches).combine_chunks()
+    arrived = pc.cast(table[ARRIVED].slice(0, 1), pa.int64())[0].as_py()
+    return table.drop_columns([ARRIVED]), arrived
+
+
+def _dealt(
+    spec: Spec, part: Part, number: int, table: pa.Table
+) -> Iterator[tuple[range, int, pa.Table]]:
+    """The shards that get some rows, the one that answers them, and the rows."""
+    source = spec.inputs[spec.names[number]]
+    n_slices = spec.plan.grid(part)[1]
+    bucket, slice_ = places(spec.plan, part, source, table)
+    cells = bucket * n_slices + slice_
+    order = np.argsort(cells, kind="stable")
+    owners, starts = np.unique(cells[order], return_index=True)
+    is_sorted = bool(np.all(cells[:-1] <= cells[1:]))
+    if not is_sorted:
+        table = table.take(pa.array(order))
+    ends = [*starts[1:].tolist(), table.num_rows]
+    for owner, first, last in zip(owners.tolist(), starts.tolist(), ends, strict=True):
+        begin = owner - owner % n_slices
+        shards = range(owner, owner + 1) if part.deal == "rows" else range(begin, begin + n_slices)
+        yield shards, owner, table.slice(first, last - first)
+
+
+def _numbers(place: Place, first: int, n: int, name: str) -> pa.Array:
+    """Numbers for events without an id: micro-batch, task, place in it."""
+    if place.batch >= 1 << BATCH_BITS or place.task >= 1 << TASK_BITS or first + n > 1 << ROW_BITS:
+        raise BadInput(
+            f"input {name!r} has too many rows to number", hint="give it an id: Source(df, id=...)"
+        )
+    base = (place.batch << TASK_BITS | place.task) << ROW_BITS
+    return pa.array(base + first + np.arange(n, dtype=np.int64))
+
+
+def _batch(rows: list[tuple[int, Chunk]]) -> pa.RecordBatch:
+    """Chunks with the keys of their shards, as Spark moves them."""
+    columns = [[key for key, _ in rows], *zip(*(chunk for _, chunk in rows), strict=True)]
+    named = dict(zip(("shard", *Chunk._fields), columns, strict=True))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(named[f.name], f.type) for f in CHUNK_SCHEMA], schema=CHUNK_SCHEMA
+    )

@@ -1,0 +1,226 @@
+"""`attach`: standing queries over DataFrames, as one DataFrame of answers.
+
+    inputs  -> packed -\\
+                        shuffle by shard -> stateful operator -> observed -> unpacked answers
+    queries -> packed -/
+
+Static frames among streaming ones are the first state of the shards. With static frames only, the
+same plan without state gives the answer once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property, partial, reduce
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, functions, types
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from standfast.errors import BadInput, BadParameters
+from standfast.model.names import shown
+from standfast.model.parameters import read_parameters
+from standfast.spark import outputs, packing
+from standfast.spark.outputs import COUNTS, LETTER_SCHEMA, WIDEST
+from standfast.spark.processor import COMPACT_DDL, ShardProcessor, in_one_go
+from standfast.spark.shards import shard_keys
+from standfast.spark.sources import KINDS, SPARK_TYPES, Source, read, taken
+from standfast.spark.spec import Spec
+from standfast.spark.wire import CHUNK_DDL
+
+METRICS = "standfast"  # the name of the observed counts
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Standing queries attached to frames. Its frames are views of one plan."""
+
+    spec: Spec
+    compact: DataFrame
+
+    @cached_property
+    def answers(self) -> DataFrame:
+        """A row for each answer, in the form that was asked for."""
+        return self._unpacked(partial(outputs.unpack_answers, self.spec.output), self.schema)
+
+    @cached_property
+    def letters(self) -> DataFrame:
+        """A row for each input row and each change that was not used, with the reason."""
+        return self._unpacked(outputs.unpack_letters, LETTER_SCHEMA)
+
+    @cached_property
+    def everything(self) -> DataFrame:
+        """Answers and dead letters in one frame, told apart by `kind`."""
+        output = self.spec.output
+        return self._unpacked(partial(outputs.unpack_all, output), output.everything)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the answers."""
+        return self.spec.output.schema
+
+    def explain(self) -> str:
+        """The questions, how they are answered, and who of the shards does what."""
+        lines = []
+        for part in self.spec.plan.parts:
+            groups = self.spec.engine(part).groups
+            lines += [groups[name].explain() for name in part.templates]
+        return "\n\n".join([*lines, "\n".join(self.spec.plan.lines())])
+
+    def _unpacked(
+        self, unpack: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+        schema: pa.Schema,
+    ) -> DataFrame:  # fmt: skip
+        return self.compact.select("kind", "body").mapInArrow(unpack, from_arrow_schema(schema))
+
+
+def attach(
+    spark: SparkSession, inputs: Mapping[str, DataFrame | Source], templates: Mapping[str, str],
+    queries: DataFrame | None = None, *, output: str = "pairs", shards: int | None = None,
+    watermark: str | timedelta | None = None, strategies: Mapping[str, str] | None = None,
+) -> DataFrame:  # fmt: skip
+    """The answers of standing queries over these inputs, as a DataFrame.
+
+    `queries` has the columns template, op ("add" or "remove"; without the column all are added),
+    id, and one for each hole. `watermark` says how late rows may come. See `attached` for the
+    dead letters.
+    """
+    job = attached(
+        spark, inputs, templates, queries, output=output, shards=shards, watermark=watermark,
+        strategies=strategies,
+    )  # fmt: skip
+    return job.answers
+
+
+def attached(
+    spark: SparkSession, inputs: Mapping[str, DataFrame | Source], templates: Mapping[str, str],
+    queries: DataFrame | None = None, *, output: str = "pairs", shards: int | None = None,
+    watermark: str | timedelta | None = None, strategies: Mapping[str, str] | None = None,
+) -> Job:  # fmt: skip
+    """The same as `attach`, as a `Job` that has the dead letters and the plan as well."""
+    sources, declared = read(inputs, watermark)
+    n_shards = _n_shards(spark, shards)
+    _check_templates(templates, strategies)
+    spec = Spec(
+        declared, dict(templates), dict(strategies or {}), outputs.form_of(output), n_shards
+    )
+    assert spec.output.schema, "refused here what cannot be asked"
+    keys = shard_keys(n_shards, int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200))
+    text = spec.to_json()
+    packed = {
+        name: _packed(taken(source, declared[name]), partial(_pack_rows, text, keys, i))
+        for i, (name, source) in enumerate(sources.items())
+    }
+    if queries is not None:
+        packed["queries"] = _packed(_changes(queries, spec), partial(_pack_changes, keys))
+    return Job(spec, _run(spark, packed, spec))
+
+
+def _run(spark: SparkSession, packed: Mapping[str, DataFrame], spec: Spec) -> DataFrame:
+    """The compact rows of all shards."""
+    live = [frame for frame in packed.values() if frame.isStreaming]
+    still = [frame for frame in packed.values() if not frame.isStreaming]
+    if not live:
+        grouped = reduce(DataFrame.union, still).groupBy("shard")
+        text = spec.to_json()
+
+        def once(frame: pd.DataFrame) -> pd.DataFrame:
+            return in_one_go(text, frame)
+
+        return grouped.applyInPandas(once, COMPACT_DDL)
+    if spark.conf.get(PROVIDER, None) != ROCKSDB:
+        spark.conf.set(PROVIDER, ROCKSDB)
+    first = reduce(DataFrame.union, still).groupBy("shard") if still else None
+    found = (
+        reduce(DataFrame.union, live)
+        .groupBy("shard")
+        .transformWithStateInPandas(
+            statefulProcessor=ShardProcessor(spec.to_json()), outputStructType=COMPACT_DDL,
+            outputMode="Append", timeMode="None", initialState=first,
+        )
+    )  # fmt: skip
+    counts = [(functions.max if c in WIDEST else functions.sum)(c).alias(c) for c in COUNTS]
+    return found.observe(METRICS, *counts)
+
+
+def _packed(frame: DataFrame, pack: Callable[..., Iterator[pa.RecordBatch]]) -> DataFrame:
+    """The chunks of a frame, which carry the time of their micro-batch."""
+    arrived = functions.current_timestamp().cast(types.TimestampType()).alias(packing.ARRIVED)
+    return frame.select("*", arrived).mapInArrow(pack, CHUNK_DDL)
+
+
+def _pack_rows(
+    spec_text: str, keys: list[int], number: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    spec = Spec.from_json(spec_text)
+    yield from packing.pack_rows(spec, keys, number, batches, packing.Place.current())
+
+
+def _pack_changes(keys: list[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from packing.pack_changes(keys, batches, packing.Place.current())
+
+
+def _changes(queries: DataFrame, spec: Spec) -> DataFrame:
+    """The columns of changes that the templates need, checked as far as types tell."""
+    if not isinstance(queries, DataFrame):
+        raise BadInput(f"queries are {shown(queries)}, not a DataFrame")
+    holes = dict.fromkeys(hole.name for t in spec.parsed.values() for hole in t.holes)
+    have = queries.columns
+    for name in ("template", "id", *holes):
+        if have.count(name) != 1:
+            what = "lack the column" if name not in have else "have twice the column"
+            raise BadParameters(
+                f"queries {what} {name!r}",
+                hint="columns are template, op, id, and one for each hole: "
+                + ", ".join(f":{hole}" for hole in holes),
+            )
+    wanted = ["template", *(["op"] if "op" in have else []), "id", *holes]
+    columns = []
+    for name in wanted:
+        found = queries.schema[name].dataType
+        kind = KINDS.get(type(found))
+        expected = "int64" if name == "id" else "string" if name in ("template", "op") else kind
+        if kind is None or kind != expected:
+            raise BadParameters(
+                f"the column {name!r} of queries is {found.simpleString()}",
+                hint=f"make it {expected or 'a number, text or a timestamp'}",
+            )
+        columns.append(functions.col(name).cast(SPARK_TYPES[kind]))
+    frame = queries.select(*columns)
+    _check_holes(spec, frame)
+    return frame
+
+
+def _check_holes(spec: Spec, frame: DataFrame) -> None:
+    """Have the engine judge the types, with one query that is never registered."""
+    examples = {"int64": 0, "float64": 0.0, "string": "", "timestamp": pd.Timestamp(0, tz="UTC")}
+    for template in spec.parsed.values():
+        row = {"id": [0]}
+        for hole in template.holes:
+            kind = KINDS[type(frame.schema[hole.name].dataType)]
+            row[hole.name] = [examples[kind]]
+        read_parameters(template, pa.table(row))
+
+
+def _n_shards(spark: SparkSession, shards: int | None) -> int:
+    if shards is None:
+        return max(1, min(spark.sparkContext.defaultParallelism, 64))
+    if type(shards) is not int or not 1 <= shards <= 4096:
+        raise BadInput(f"shards is a number from 1, got {shown(shards)}", hint="or leave it out")
+    return shards
+
+
+def _check_templates(templates: object, strategies: Mapping[str, str] | None) -> None:
+    if not isinstance(templates, Mapping) or not templates:
+        raise BadInput(
+            f"templates are a mapping of name to SQL, got {shown(templates)}",
+            hint='for example {"alerts": "SELECT * FROM trades WHERE price > :limit"}',
+        )
+    for name in strategies or {}:
+        if name not in templates:
+            raise BadInput(f"there is a strategy for {name!r}, which is no template")

@@ -1,0 +1,207 @@
+"""The stateful operator: from chunks to compact rows, with the shard's state kept by Spark.
+
+    task of a shard  ->  meta row  ->  host: ready? else build  ->  apply  ->  answers, tally
+                     ->  log entry or snapshot, meta row: committed by Spark with the micro-batch
+
+Nothing that an attempt does counts before Spark commits it: a failed attempt leaves a host with a
+nonce that no meta row has, and the next one builds the shard anew.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+from pyspark import TaskContext
+from pyspark.sql import types
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from standfast.errors import StandfastError
+from standfast.spark.hosting import connected
+from standfast.spark.outputs import COUNTS, TALLY
+from standfast.spark.shard import Shard
+from standfast.spark.spec import Spec
+from standfast.spark.state import (
+    Meta,
+    entries,
+    read_meta,
+    write_log,
+    write_snapshot,
+)
+from standfast.spark.talk import Gone, receive, send
+from standfast.spark.wire import Chunk, chunks_from_bytes, chunks_to_bytes
+
+COMPACT_DDL = "kind int, body binary, " + ", ".join(f"{name} bigint" for name in COUNTS)
+WAITING = -1  # the entry of chunks that came as first state and wait for the first rows
+
+
+class ShardFailed(StandfastError):
+    """A shard could not take in a micro-batch."""
+
+
+class SparkCells:
+    """Spark's state of one key as the cells of a shard."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        text = types.StructType([types.StructField("text", types.StringType())])
+        place = types.StructType(
+            [
+                types.StructField("number", types.LongType()),
+                types.StructField("piece", types.LongType()),
+            ]
+        )
+        data = types.StructType([types.StructField("data", types.BinaryType())])
+        self._meta = handle.getValueState("meta", text)
+        self._entries = handle.getMapState("entries", place, data)
+
+    def meta(self) -> str | None:
+        found = self._meta.get()
+        return None if found is None else str(found[0])
+
+    def write_meta(self, text: str) -> None:
+        self._meta.update((text,))
+
+    def entry(self, number: int, piece: int) -> bytes:
+        found = self._entries.getValue((number, piece))
+        if found is None:
+            raise ShardFailed(f"entry {number}, {piece} is missing from the state of a shard")
+        return bytes(found[0])
+
+    def write_entry(self, number: int, piece: int, data: bytes) -> None:
+        self._entries.updateValue((number, piece), (data,))
+
+    def remove_entry(self, number: int, piece: int) -> None:
+        self._entries.removeKey((number, piece))
+
+    def has(self, number: int, piece: int) -> bool:
+        return self._entries.containsKey((number, piece))
+
+
+class ShardProcessor(StatefulProcessor):
+    """Takes in the chunks of one shard in each micro-batch."""
+
+    def __init__(self, spec_text: str) -> None:
+        self._spec_text = spec_text
+
+    @cached_property
+    def _spec(self) -> Spec:
+        return Spec.from_json(self._spec_text)
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._cells = SparkCells(handle)
+
+    def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
+        """Keep what the job starts with until the first rows come, so that it is reported then."""
+        piece = 0
+        while self._cells.has(WAITING, piece):
+            piece += 1
+        for chunk in _chunks(initialState):
+            self._cells.write_entry(WAITING, piece, chunks_to_bytes([chunk]))
+            piece += 1
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
+        chunks = self._waiting() + [chunk for frame in rows for chunk in _chunks(frame)]
+        yield from self._applied(int(key[0]), chunks)
+
+    def close(self) -> None:
+        """Nothing is held between tasks: the shard lives in its host."""
+
+    def _waiting(self) -> list[Chunk]:
+        found: list[Chunk] = []
+        piece = 0
+        while self._cells.has(WAITING, piece):
+            found += chunks_from_bytes(self._cells.entry(WAITING, piece))
+            self._cells.remove_entry(WAITING, piece)
+            piece += 1
+        return found
+
+    def _applied(self, shard: int, chunks: list[Chunk]) -> Iterator[pd.DataFrame]:
+        """Have the chunks applied; a host that dies before its first answer is replaced once."""
+        n_sent = 0
+        for attempt in (1, 2):
+            try:
+                for frame in self._asked(shard, chunks):
+                    n_sent += 1
+                    yield frame
+            except (Gone, ConnectionError) as error:
+                if attempt == 2 or n_sent:
+                    raise ShardFailed(
+                        f"the process of shard {shard} ended while it worked: {error}",
+                        hint="the task is tried again; look whether memory was short",
+                    ) from error
+            else:
+                return
+
+    def _asked(self, shard: int, chunks: list[Chunk]) -> Iterator[pd.DataFrame]:
+        meta, begin = read_meta(self._cells, self._spec), time.perf_counter()
+        with connected(query_id(), shard, self._spec.n_shards) as talk:
+            rebuilt = self._ready(talk, meta)
+            nonce = uuid.uuid4().hex
+            request = {"do": "apply", "nonce": nonce, "meta": asdict(meta)}
+            send(talk, request, [chunks_to_bytes(chunks)])
+            while True:
+                head, blobs = _answer(talk)
+                if "tally" in head:
+                    break
+                yield _frame(head["kind"], blobs[0], {})
+        tally, before = head["tally"], time.perf_counter()
+        write = write_snapshot if head["snapshot"] else write_log
+        meta = write(self._cells, meta, blobs[0], nonce)
+        tally["rebuilds"] = int(rebuilt)
+        tally["state_bytes"] = meta.base_bytes + meta.log_bytes
+        tally["transfer_us"] = (
+            round(1e6 * (before - begin)) - tally["engine_us"] - tally["state_us"]
+        )
+        tally["state_us"] += round(1e6 * (time.perf_counter() - before))
+        yield _frame(TALLY, b"", tally)
+
+    def _ready(self, talk: Any, meta: Meta) -> bool:
+        """Make sure that the host has the shard of this version; tells if it had to be rebuilt."""
+        send(talk, {"do": "ask", "version": meta.version, "nonce": meta.nonce})
+        if _answer(talk)[0]["ready"]:
+            return False
+        request = {"do": "build", "spec": self._spec_text, "version": meta.version}
+        send(talk, request | {"nonce": meta.nonce}, list(entries(self._cells, meta)))
+        _answer(talk)
+        return meta.version > 0
+
+
+def in_one_go(spec_text: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """The compact rows of a shard that sees all its chunks once, and then ends."""
+    frames: list[pd.DataFrame] = []
+    shard = Shard(Spec.from_json(spec_text))
+    done = shard.apply(_chunks(frame), lambda kind, body: frames.append(_frame(kind, body, {})))
+    return pd.concat([*frames, _frame(TALLY, b"", done.tally)])
+
+
+def query_id() -> str:
+    """The streaming query that this task belongs to."""
+    context = TaskContext.get()
+    found = context.getLocalProperty("sql.streaming.queryId") if context else None
+    return found or "batch"
+
+
+def _answer(talk: Any) -> tuple[dict[str, Any], list[bytes]]:
+    head, blobs = receive(talk)
+    if "error" in head:
+        raise ShardFailed(head["error"], hint=head["hint"])
+    return head, blobs
+
+
+def _chunks(frame: pd.DataFrame) -> list[Chunk]:
+    """The chunks of a frame that Spark hands over."""
+    columns = [frame[name].tolist() for name in Chunk._fields]
+    return [
+        Chunk(*(bytes(v) if f == "body" else v for f, v in zip(Chunk._fields, values, strict=True)))
+        for values in zip(*columns, strict=True)
+    ]
+
+
+def _frame(kind: int, body: bytes, tally: dict[str, int]) -> pd.DataFrame:
+    counts = {name: [tally.get(name, 0)] for name in COUNTS}
+    return pd.DataFrame({"kind": [kind], "body": [body], **counts})

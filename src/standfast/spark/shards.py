@@ -1,0 +1,186 @@
+"""Who answers what: templates fall into parts, and each part deals its rows to the shards.
+
+    deal      questions                        a row is stored on     and answered on
+    rows      filters of streams               none                   one shard
+    keys      equality joins, tables by key    the slices of a bucket one of them
+    events    band joins, everything else      all shards             one of them
+
+Shards form a grid of buckets and slices. The bucket of a row follows from its key, the slice from
+where it stands, so a key that has most of the rows still keeps all slices of its bucket busy.
+Queries are on every shard: a shard that holds a tenth of them needs nearly as long for an event,
+because the groups are as many (decision 013).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from standfast.errors import BadInput
+from standfast.model.query import BandJoin, Filter, Kind
+from standfast.model.stream import Input
+from standfast.model.template import Template
+
+Deal = Literal["rows", "keys", "events"]
+Int64s = npt.NDArray[np.int64]
+_MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Templates whose rows are dealt the same way; `keys` are the columns that make the bucket."""
+
+    deal: Deal
+    templates: tuple[str, ...]
+    inputs: tuple[str, ...]
+    keys: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The parts of a job and its grid of shards."""
+
+    n_shards: int
+    parts: tuple[Part, ...]
+
+    def grid(self, part: Part) -> tuple[int, int]:
+        """How many buckets and slices a part has."""
+        slices = _slices(self.n_shards) if part.deal == "keys" else self.n_shards
+        return self.n_shards // slices, slices
+
+    def counter(self, name: str) -> int:
+        """The part that counts the rows of an input: the first that reads it."""
+        return next(i for i, part in enumerate(self.parts) if name in part.inputs)
+
+    def lines(self) -> Iterator[str]:
+        """What `explain` says about it."""
+        yield f"{self.n_shards} shards"
+        for part in self.parts:
+            buckets, slices = self.grid(part)
+            keys = ", ".join(f"{name}.{'+'.join(key)}" for name, key in part.keys.items())
+            how = {
+                "rows": "each row on one shard, nothing stored",
+                "keys": f"{buckets} buckets by {keys}, {slices} slices each; "
+                "stored on all slices of a bucket, answered on one",
+                "events": "stored on every shard, answered on one",
+            }[part.deal]
+            yield f"{', '.join(part.templates)}: {how}; all queries on every shard"
+
+
+def plan(templates: Mapping[str, Template], inputs: Mapping[str, Input], n_shards: int) -> Plan:
+    """Put templates that deal alike into one part."""
+    parts: list[Part] = []
+    for name, template in templates.items():
+        deal, keys, read = _dealt(template, inputs)
+        for i, part in enumerate(parts):
+            agree = all(part.keys.get(n, key) == key for n, key in keys.items())
+            if part.deal == deal and agree:
+                together = tuple(dict.fromkeys(part.inputs + read))
+                parts[i] = Part(deal, (*part.templates, name), together, {**part.keys, **keys})
+                break
+        else:
+            parts.append(Part(deal, (name,), read, keys))
+    unread = [name for name in inputs if not any(name in part.inputs for part in parts)]
+    if unread:
+        raise BadInput(f"no template reads the input {unread[0]!r}", hint="leave it out")
+    return Plan(n_shards, tuple(parts))
+
+
+def _dealt(
+    template: Template, inputs: Mapping[str, Input]
+) -> tuple[Deal, dict[str, tuple[str, ...]], tuple[str, ...]]:
+    question = template.question
+    if isinstance(question, Filter):
+        key = inputs[question.input].key
+        read = (question.input,)
+        return ("keys", {question.input: key}, read) if key else ("rows", {}, read)
+    read = tuple(dict.fromkeys(side.input for side in question.sides))
+    keys = {side.input: (side.column,) for side in question.sides}
+    same = all(keys[side.input] == (side.column,) for side in question.sides)
+    # A row of a table that changes its join column would have to leave its old bucket.
+    follows = all(inputs[name].key in ((), key) for name, key in keys.items())
+    if isinstance(question, BandJoin) or not same or not follows:
+        return "events", {}, read
+    return "keys", keys, read
+
+
+def _slices(n_shards: int) -> int:
+    """The fewest slices of a bucket, above one, that fill the grid."""
+    return next((n for n in range(2, n_shards + 1) if n_shards % n == 0), 1)
+
+
+def places(plan: Plan, part: Part, source: Input, rows: pa.Table) -> tuple[Int64s, Int64s]:
+    """The bucket and the slice of each row."""
+    buckets, slices = plan.grid(part)
+    n = rows.num_rows
+    bucket = np.zeros(n, np.int64)
+    if buckets > 1:
+        codes = np.zeros(n, np.uint64)
+        for name in part.keys[source.name]:
+            codes = mixed(codes ^ hashed(rows[name], source.columns[name]))
+        bucket = (codes % np.uint64(buckets)).astype(np.int64)
+    if part.deal == "rows" and source.id is not None:
+        # An event that comes again must meet the shard that knows it.
+        slice_ = mixed(hashed(rows[source.id], source.columns[source.id])) % np.uint64(slices)
+        return bucket, slice_.astype(np.int64)
+    return bucket, np.arange(n) * slices // max(n, 1)
+
+
+def hashed(column: pa.ChunkedArray, kind: Kind) -> npt.NDArray[np.uint64]:
+    """A number for each value, the same for equal values on every machine; 0 for null."""
+    if kind == "string":
+        values = column.combine_chunks().fill_null("").to_numpy(zero_copy_only=False)
+        return np.asarray(pd.util.hash_array(values.astype(object)), np.uint64)
+    if kind == "float64":
+        numbers = pc.fill_null(column, 0.0).to_numpy() + 0.0  # one zero
+        numbers = np.where(np.isnan(numbers), 0.0, numbers)
+        return np.ascontiguousarray(numbers).view(np.uint64)
+    numbers = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+    return np.ascontiguousarray(numbers, np.int64).view(np.uint64)
+
+
+def mixed(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Spread numbers over all of uint64, neighbours far apart."""
+    first, second, third = (np.uint64(m) for m in _MIX)
+    codes = codes + first
+    codes = (codes ^ (codes >> np.uint64(30))) * second
+    codes = (codes ^ (codes >> np.uint64(27))) * third
+    spread: npt.NDArray[np.uint64] = codes ^ (codes >> np.uint64(31))
+    return spread
+
+
+def shard_keys(n_shards: int, n_partitions: int) -> list[int]:
+    """A number for each shard, such that Spark puts them into different partitions if it can."""
+    found: dict[int, int] = {}
+    rest: list[int] = []
+    for number in count():
+        if len(found) == min(n_shards, n_partitions) and len(found) + len(rest) >= n_shards:
+            break
+        taken = found.setdefault(spark_hash(number) % n_partitions, number)
+        if taken != number:
+            rest.append(number)
+    return (list(found.values()) + rest)[:n_shards]
+
+
+def spark_hash(value: int) -> int:
+    """How Spark hashes an int column: Murmur3 with 32 bits and the seed 42."""
+    mask = 0xFFFFFFFF
+
+    def turned(x: int, by: int) -> int:
+        return (x << by | x >> (32 - by)) & mask
+
+    k = turned(value * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    h = (turned(42 ^ k, 13) * 5 + 0xE6546B64) & mask
+    h ^= 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >= 1 << 31 else h

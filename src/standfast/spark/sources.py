@@ -1,0 +1,150 @@
+"""Inputs from DataFrames: which columns are taken, as which kinds, and what they mean.
+
+Columns are matched by name. Whole numbers become int64, floats float64, dates and timestamps
+timestamp, text string; columns of other types cannot be asked about and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeGuard
+
+from pyspark.sql import DataFrame, functions, types
+
+from standfast.errors import BadInput
+from standfast.model.names import is_identifier, shown
+from standfast.model.query import Kind
+from standfast.model.stream import Input
+
+KINDS: dict[type[types.DataType], Kind] = {
+    types.ByteType: "int64",
+    types.ShortType: "int64",
+    types.IntegerType: "int64",
+    types.LongType: "int64",
+    types.FloatType: "float64",
+    types.DoubleType: "float64",
+    types.DateType: "timestamp",
+    types.TimestampType: "timestamp",
+    types.TimestampNTZType: "timestamp",
+    types.StringType: "string",
+}
+SPARK_TYPES: dict[Kind, types.DataType] = {
+    "int64": types.LongType(),
+    "float64": types.DoubleType(),
+    "timestamp": types.TimestampType(),
+    "string": types.StringType(),
+}
+_UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 10**6, "minute": 60 * 10**6,
+          "hour": 3600 * 10**6, "day": 86400 * 10**6}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """A DataFrame and what its columns mean.
+
+    `key` makes it a table whose rows replace each other; `time` is the event time; `id` tells
+    events apart, so that one that comes again is counted and not answered again.
+    """
+
+    frame: DataFrame
+    key: str | Sequence[str] | None = None
+    time: str | None = None
+    id: str | None = None
+
+
+def read(
+    inputs: Mapping[str, DataFrame | Source], watermark: str | timedelta | None
+) -> tuple[dict[str, Source], dict[str, Input]]:
+    """The sources by name, and the inputs that the engine is told about."""
+    if not isinstance(inputs, Mapping) or not inputs:
+        raise BadInput(
+            f"inputs are a mapping of name to DataFrame, got {shown(inputs)}",
+            hint='for example {"trades": trades_df}',
+        )
+    lateness = None if watermark is None else microseconds(watermark)
+    sources = {name: _source(name, given) for name, given in inputs.items()}
+    return sources, {name: _declared(name, source, lateness) for name, source in sources.items()}
+
+
+def taken(source: Source, declared: Input) -> DataFrame:
+    """The columns of a source that are declared, each of the type of its kind."""
+    frame = source.frame
+    return frame.select(
+        *(functions.col(name).cast(SPARK_TYPES[kind]) for name, kind in declared.columns.items())
+    )
+
+
+def kinds_of(schema: types.StructType) -> dict[str, Kind]:
+    """The columns that can be asked about, with their kinds."""
+    found: dict[str, Kind] = {}
+    for field in schema.fields:
+        kind = KINDS.get(type(field.dataType))
+        if kind is not None and is_identifier(field.name):
+            found[field.name] = kind
+    return found
+
+
+def microseconds(text: str | timedelta) -> int:
+    """A length of time such as "10 minutes"."""
+    if isinstance(text, timedelta):
+        return text // timedelta(microseconds=1)
+    words = text.split() if isinstance(text, str) else []
+    unit = _UNITS.get(words[1].lower().removesuffix("s")) if len(words) == 2 else None
+    if unit is None or not words[0].isdecimal():
+        raise BadInput(
+            f"{shown(text)} is no length of time", hint='for example "10 minutes" or "5 seconds"'
+        )
+    return int(words[0]) * unit
+
+
+def _source(name: str, given: object) -> Source:
+    source = Source(given) if _is_frame(given) else given
+    if not isinstance(source, Source) or not _is_frame(source.frame):
+        raise BadInput(
+            f"input {name!r} is {shown(given)}, not a DataFrame",
+            hint="pass a DataFrame or a Source",
+        )
+    doubled = {c for c in source.frame.columns if source.frame.columns.count(c) > 1}
+    if doubled:
+        raise BadInput(
+            f"input {name!r} has the column {min(doubled)!r} twice", hint="rename or drop one"
+        )
+    if source.key is not None and (source.id or source.time):
+        raise BadInput(
+            f"input {name!r} is a table, because it has a key; tables have neither id nor time",
+            hint="leave out key, or leave out id and time",
+        )
+    return source
+
+
+def _declared(name: str, source: Source, lateness: int | None) -> Input:
+    kinds = kinds_of(source.frame.schema)
+    for what, column in (("time", source.time), ("id", source.id)):
+        _refuse_unknown(name, what, column, source, kinds)
+    if source.key is not None:
+        for column in [source.key] if isinstance(source.key, str) else source.key:
+            _refuse_unknown(name, "key", column, source, kinds)
+        return Input.table(name, kinds, key=source.key)
+    times = [column for column, kind in kinds.items() if kind == "timestamp"]
+    time = source.time or (times[0] if len(times) == 1 and lateness is not None else None)
+    return Input.stream(
+        name, kinds, time=time, lateness_us=lateness if time else None, id=source.id
+    )
+
+
+def _refuse_unknown(
+    name: str, what: str, column: object, source: Source, kinds: Mapping[str, Kind]
+) -> None:
+    """Refuse a column that is there but of a type that cannot be used; others the engine judges."""
+    if isinstance(column, str) and column in source.frame.columns and column not in kinds:
+        found = source.frame.schema[column].dataType.simpleString()
+        raise BadInput(
+            f"input {name!r}: the {what} column {column!r} is {found}",
+            hint="whole numbers, floats, text, dates and timestamps can be used; cast it",
+        )
+
+
+def _is_frame(given: object) -> TypeGuard[DataFrame]:
+    return isinstance(given, DataFrame)

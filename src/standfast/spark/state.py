@@ -1,0 +1,117 @@
+"""What Spark keeps of a shard: a snapshot, a log of the micro-batches after it, and a meta row.
+
+    entries   0 .. 11          12        13        14            numbers only ever grow
+              snapshot         log       log       log
+              (pieces of 1 MB)  of one micro-batch each
+    meta      version 15, nonce, base 0, first log entry 12, next 15, sizes, digest of the job
+
+A shard alive in a host is used when its version and nonce are those of the meta row. The nonce
+tells apart two attempts at the same version: only the one that Spark committed counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
+
+from standfast.errors import StandfastError
+from standfast.spark.spec import Spec
+
+PIECE = 1 << 20
+# The log may grow to this part of the snapshot, and to this many entries, before a new snapshot.
+LOG_SHARE, LOG_LEAST, LOG_ENTRIES = 2, 4 << 20, 1000
+
+
+class Cells(Protocol):
+    """What Spark's state offers, by key."""
+
+    def meta(self) -> str | None: ...
+    def write_meta(self, text: str) -> None: ...
+    def entry(self, number: int, piece: int) -> bytes: ...
+    def write_entry(self, number: int, piece: int, data: bytes) -> None: ...
+    def remove_entry(self, number: int, piece: int) -> None: ...
+
+
+class WrongState(StandfastError):
+    """A checkpoint that belongs to another job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """The meta row. `pieces` has the number of pieces of every entry, the snapshot's first."""
+
+    digest: str
+    n_shards: int
+    version: int = 0
+    nonce: str = ""
+    first: int = 0  # number of the snapshot's entry
+    pieces: tuple[int, ...] = ()
+    base_bytes: int = 0
+    log_bytes: int = 0
+
+
+def read_meta(cells: Cells, spec: Spec) -> Meta:
+    """The meta row of a shard; that of a new one if there is none yet."""
+    text = cells.meta()
+    if text is None:
+        return Meta(spec.digest, spec.n_shards)
+    known = json.loads(text)
+    meta = Meta(**known | {"pieces": tuple(known["pieces"])})
+    if meta.n_shards != spec.n_shards:
+        raise WrongState(
+            f"the checkpoint was written with {meta.n_shards} shards, the job has {spec.n_shards}",
+            hint=f"attach with shards={meta.n_shards}, or start with a new checkpoint",
+        )
+    if meta.digest != spec.digest:
+        raise WrongState(
+            "the checkpoint was written by a job with other inputs or templates",
+            hint="attach the same inputs and templates, or start with a new checkpoint",
+        )
+    return meta
+
+
+def entries(cells: Cells, meta: Meta) -> Iterator[bytes]:
+    """The snapshot, then the log, one micro-batch after the other."""
+    for i, n_pieces in enumerate(meta.pieces):
+        yield b"".join(cells.entry(meta.first + i, piece) for piece in range(n_pieces))
+
+
+def is_snapshot_due(meta: Meta, n_bytes: int) -> bool:
+    """Whether a snapshot should be written instead of one more log entry of this size."""
+    grown = meta.log_bytes + n_bytes > max(LOG_LEAST, meta.base_bytes // LOG_SHARE)
+    return not meta.pieces or grown or len(meta.pieces) > LOG_ENTRIES
+
+
+def write_log(cells: Cells, meta: Meta, data: bytes, nonce: str) -> Meta:
+    """Append a micro-batch to the log."""
+    n_pieces = _write(cells, meta.first + len(meta.pieces), data)
+    new = replace(
+        meta, version=meta.version + 1, nonce=nonce, pieces=(*meta.pieces, n_pieces),
+        log_bytes=meta.log_bytes + len(data),
+    )  # fmt: skip
+    cells.write_meta(json.dumps(asdict(new)))
+    return new
+
+
+def write_snapshot(cells: Cells, meta: Meta, data: bytes, nonce: str) -> Meta:
+    """Put a snapshot in place of everything before."""
+    for i, n_pieces in enumerate(meta.pieces):
+        for piece in range(n_pieces):
+            cells.remove_entry(meta.first + i, piece)
+    number = meta.first + len(meta.pieces)
+    n_pieces = _write(cells, number, data)
+    new = replace(
+        meta, version=meta.version + 1, nonce=nonce, first=number, pieces=(n_pieces,),
+        base_bytes=len(data), log_bytes=0,
+    )  # fmt: skip
+    cells.write_meta(json.dumps(asdict(new)))
+    return new
+
+
+def _write(cells: Cells, number: int, data: bytes) -> int:
+    n_pieces = max(1, -(-len(data) // PIECE))
+    for piece in range(n_pieces):
+        cells.write_entry(number, piece, data[piece * PIECE : (piece + 1) * PIECE])
+    return n_pieces

@@ -1,0 +1,101 @@
+"""Chunks: rows and changes of queries on their way to the shards, and bytes in frames.
+
+    a task of the source   ->  rows of an input, cut by part, bucket and slice  ->  chunks
+    a chunk                ->  the shards that store it; `owned` by the one that answers it
+
+A chunk names the task that made it and its place there, so that every shard sorts its chunks the
+same way, whatever order they come in.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from standfast.errors import BadSnapshot
+
+# Columns of a chunk as Spark moves it.
+CHUNK_FIELDS = (
+    ("shard", "int"), ("kind", "int"), ("name", "int"), ("part", "int"), ("task", "int"),
+    ("number", "int"), ("owned", "boolean"), ("n_rows", "bigint"), ("time_us", "bigint"),
+    ("body", "binary"),
+)  # fmt: skip
+CHUNK_DDL = ", ".join(f"{name} {kind}" for name, kind in CHUNK_FIELDS)
+CHANGES, ROWS, TICK = 0, 1, 2  # kinds of chunks, in the order in which a shard takes them
+_SIZE = struct.Struct(">Q")
+
+
+class Chunk(NamedTuple):
+    """Something for a shard. `name` numbers the input, `time_us` is when it arrived.
+
+    A tick has no body; its `time_us` is the latest event time that its task has seen.
+    """
+
+    kind: int
+    name: int
+    part: int
+    task: int
+    number: int
+    owned: bool
+    n_rows: int
+    time_us: int
+    body: bytes
+
+    def table(self) -> pa.Table:
+        """The rows."""
+        return from_ipc(self.body)
+
+
+def in_order(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """Changes first, then the rows input by input, each as its tasks made them."""
+    return sorted(chunks, key=lambda c: (c.kind, c.name, c.task, c.number, c.part))
+
+
+def to_ipc(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def from_ipc(data: bytes) -> pa.Table:
+    """The table of an Arrow IPC stream."""
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+
+
+def framed(head: Any, blobs: Sequence[bytes]) -> bytes:
+    """A JSON head and some bytes as one."""
+    parts = [json.dumps(head).encode(), *blobs]
+    return b"".join(piece for part in parts for piece in (_SIZE.pack(len(part)), part))
+
+
+def unframed(data: bytes) -> tuple[Any, list[bytes]]:
+    """What `framed` put together."""
+    parts, at = [], 0
+    while at < len(data):
+        if at + _SIZE.size > len(data):
+            raise BadSnapshot("the state of a shard is cut off")
+        (size,) = _SIZE.unpack_from(data, at)
+        at += _SIZE.size
+        parts.append(data[at : at + size])
+        if len(parts[-1]) < size:
+            raise BadSnapshot("the state of a shard is cut off")
+        at += size
+    return json.loads(parts[0]), parts[1:]
+
+
+def chunks_to_bytes(chunks: Sequence[Chunk]) -> bytes:
+    """Chunks as one piece of bytes, for the log of a shard and for its host."""
+    return framed([chunk[:-1] for chunk in chunks], [chunk.body for chunk in chunks])
+
+
+def chunks_from_bytes(data: bytes) -> list[Chunk]:
+    """What `chunks_to_bytes` wrote."""
+    heads, bodies = unframed(data)
+    return [Chunk(*head, body) for head, body in zip(heads, bodies, strict=True)]

@@ -1,0 +1,114 @@
+"""Killed jobs lose nothing and say nothing twice; a harness that proves nothing notices."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from random import Random
+
+import pytest
+from tests.recovery import processes
+from tests.recovery.harness import Kill, Landed, Report, kills_of, run
+from tests.recovery.history import WORLD, expected, history_of
+from tests.recovery.watching import MOMENTS, Watched
+from tests.spark.reference import Played
+
+KILLS = "driver@commit host@any worker@any driver@plan"
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("sink", ["file", "once"])
+def test_a_killed_job_loses_nothing_and_says_nothing_twice(sink):
+    report = run("local", sink, 0, kills_of(KILLS, "local"))
+    assert report.faults() == []
+    assert len(report.landed) == 4
+    assert report.n_checked > 1000
+
+
+def played(*answers: str) -> Played:
+    return Played(answers=Counter((answer,) for answer in answers))
+
+
+def report_of(*landed: Landed, planned: int = 1) -> Report:
+    """A run that went well as far as these kills tell."""
+    report = Report([Kill("driver", "commit")] * planned, list(landed))
+    report.judge(played("one", "two"), played("one", "two"))
+    return report
+
+
+HIT = Landed(Kill("driver", "commit"), 3, has_hit=True, in_moment=True)
+
+
+def test_a_run_whose_kills_all_land_and_that_has_every_answer_once_is_good():
+    report = report_of(HIT)
+    assert report.faults() == []
+    assert report.verdict() == "ok: 1 kills, 2 answers and letters checked, 0 lost, 0 twice"
+
+
+@pytest.mark.parametrize(
+    ("report", "fault"),
+    [
+        (report_of(planned=0), "no kill was planned"),
+        (report_of(planned=2), "0 of 2 kills landed"),
+        (report_of(HIT, planned=2), "1 of 2 kills landed"),
+        (report_of(HIT._replace(has_hit=False)), "0 of 1 kills landed"),
+        (report_of(HIT._replace(in_moment=False)), "0 of 1 aimed kills met their moment"),
+        (Report([HIT.kill], [HIT]), "nothing was checked"),
+    ],
+)
+def test_a_run_that_proves_nothing_fails(report, fault):
+    assert report.faults() == [fault]
+    assert report.verdict().startswith(f"FAIL: {fault}")
+
+
+def test_what_is_missing_and_what_is_too_much_is_counted():
+    report = Report([HIT.kill], [HIT])
+    report.judge(played("one", "two", "two"), played("two", "two", "two", "three"))
+    assert (report.lost, report.twice, report.n_checked) == (1, 2, 3)
+    assert report.faults() == ["1 lost", "2 twice or wrong"]
+
+
+def test_kills_are_read_from_words():
+    assert kills_of("driver@commit host@any", "local") == [
+        Kill("driver", "commit"), Kill("host", "any")
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="driver@lunch is no kill: one of driver, executor"):
+        kills_of("driver@lunch", "local")
+    with pytest.raises(ValueError, match="a local job has no executor but its driver"):
+        kills_of("executor@any", "local")
+
+
+def test_a_kill_has_hit_only_what_was_alive():
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "a word"])
+    found = processes.read(sleeper.pid)
+    assert found is not None
+    assert found.runs("a word")
+    assert processes.busiest([found], Random(0)).id == sleeper.pid
+    assert processes.kill([found])
+    assert not processes.kill([found])
+    assert sleeper.wait() == -9
+    assert processes.read(sleeper.pid) is None
+    assert not processes.kill([])
+
+
+def test_the_moment_of_a_job_is_read_from_its_files(tmp_path):
+    watched = Watched(tmp_path / "checkpoint", tmp_path / "out")
+    seen = []
+    for path in (
+        "checkpoint/offsets/0", "checkpoint/state/0/1/1.changelog", "out/_spark_metadata/0",
+        "checkpoint/commits/0", "checkpoint/offsets/1", "checkpoint/state/0/0/2.zip",
+        "out/batch=1/_SUCCESS", "checkpoint/commits/1",
+    ):  # fmt: skip
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+        seen.append(" ".join(name for name, is_now in MOMENTS.items() if is_now(watched)))
+    assert seen == ["any plan", "any state commit", "any sink commit", "any"] * 2
+
+
+def test_the_killed_job_has_answers_of_every_template_and_letters():
+    wanted = expected(history_of(0, 14), 2)
+    templates = Counter(dict(entry)["template"] for entry in wanted.answers.elements())
+    assert templates.keys() == WORLD.templates.keys()
+    assert min(templates.values()) > 20
+    assert wanted.letters.total() > 20

@@ -1,0 +1,132 @@
+"""What `attach` refuses before anything runs, and the words that it does it with."""
+
+from __future__ import annotations
+
+import pytest
+
+from standfast.errors import StandfastError
+from standfast.spark import Source, attach, attached
+
+FILTER = "SELECT * FROM a WHERE x BETWEEN :lo AND :hi"
+A = "id bigint, x double, s string, at timestamp, odd boolean"
+CHANGES = "template string, op string, id bigint, lo double, hi double"
+
+
+@pytest.fixture
+def frames(spark):
+    """Frames without rows, by name."""
+    ddl = {"a": A, "b": A, "queries": CHANGES}
+    return {name: spark.createDataFrame([], text) for name, text in ddl.items()}
+
+
+def refusal(spark, frames, **given) -> str:
+    """What is said to a job that is right except for what is given."""
+    right = {"inputs": {"a": frames["a"]}, "templates": {"f": FILTER}, "queries": frames["queries"]}
+    with pytest.raises(StandfastError) as refused:
+        attach(spark, **right | given)
+    return str(refused.value)
+
+
+def test_a_job_that_is_right_says_how_it_is_answered(spark, frames):
+    job = attached(spark, {"a": frames["a"]}, {"f": FILTER}, frames["queries"], shards=3)
+    assert job.answers.columns == ["template", "query", "input", "event", "change", "registry"]
+    assert job.letters.columns == ["source", "event", "reason", "column", "value"]
+    assert "f: each row on one shard, nothing stored; all queries on every shard" in job.explain()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"shards": 0}, "shards is a number from 1, got 0\n  hint: or leave it out"),
+        ({"shards": "2"}, "shards is a number from 1, got '2'"),
+        ({"output": "pair"}, "the output 'pair' is not known\n  hint: did you mean 'pairs'?"),
+        ({"watermark": "soon"}, "'soon' is no length of time\n  hint: for example \"10 minutes\""),
+        ({"templates": {}}, "templates are a mapping of name to SQL, got {}"),
+        ({"strategies": {"g": "boxes"}}, "there is a strategy for 'g', which is no template"),
+        ({"strategies": {"f": "boxen"}}, "strategy 'boxen' does not answer filter"),
+        ({"inputs": {}}, "inputs are a mapping of name to DataFrame, got {}"),
+        ({"inputs": {"a": 5}}, "input 'a' is 5, not a DataFrame\n  hint: pass a DataFrame or"),
+        ({"queries": "none"}, "queries are 'none', not a DataFrame"),
+        (
+            {"templates": {"f": "SELECT * FROM a WHERE y > :lo"}},
+            "template 'f': there is no column 'y'",
+        ),
+        (
+            {"templates": {"f": "SELECT * FROM a WHERE odd > :lo"}},
+            "template 'f': there is no column 'odd'",
+        ),
+        ({"templates": {"f": "SELECT * FROM c WHERE x > :lo"}}, "template 'f': there is no input"),
+        (
+            {"templates": {"f": "SELECT * FROM a WHERE s = :lo"}},
+            "template 'f': parameter 'lo' takes text, got double",
+        ),
+        (
+            {"templates": {"f": "SELECT x AS event FROM a WHERE x > :lo"}, "output": "rows"},
+            "a template selects a column called 'event', which answers have already",
+        ),
+        (
+            {"templates": {"f": FILTER, "g": "SELECT s AS x FROM a WHERE x > :lo"},
+             "output": "rows"},
+            "template 'g' selects 'x' as string, another one as double",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_refused_by_name(spark, frames, given, said):
+    assert said in refusal(spark, frames, **given)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "said"),
+    [
+        (
+            "template string, id bigint, lo double",
+            "queries lack the column 'hi'\n"
+            "  hint: columns are template, op, id, and one for each hole: :lo, :hi",
+        ),
+        ("id bigint, lo double, hi double", "queries lack the column 'template'"),
+        (CHANGES + ", lo double", "queries have twice the column 'lo'"),
+        (
+            CHANGES.replace("id bigint", "id double"),
+            "the column 'id' of queries is double\n  hint: make it int64",
+        ),
+        (
+            CHANGES.replace("lo double", "lo array<double>"),
+            "the column 'lo' of queries is array<double>\n"
+            "  hint: make it a number, text or a timestamp",
+        ),
+        (
+            CHANGES.replace("lo double", "lo string"),
+            "template 'f': parameter 'lo' takes numbers, got string",
+        ),
+    ],
+)
+def test_changes_with_wrong_columns_are_refused_by_name(spark, frames, ddl, said):
+    assert said in refusal(spark, frames, queries=spark.createDataFrame([], ddl))
+
+
+@pytest.mark.parametrize(
+    ("meaning", "said"),
+    [
+        ({"time": "odd"}, "input 'a': the time column 'odd' is boolean\n  hint: whole numbers"),
+        ({"time": "x"}, "input 'a': the time column 'x' is float64, not timestamp"),
+        ({"time": "when"}, "input 'a': the time column 'when' is not declared"),
+        ({"id": "x"}, "input 'a': the id column 'x' is float64"),
+        ({"id": "odd"}, "input 'a': the id column 'odd' is boolean"),
+        ({"key": "k"}, "input 'a': the key column 'k' is not declared"),
+        ({"key": "id", "time": "at"}, "input 'a' is a table, because it has a key; tables have"),
+    ],
+)
+def test_columns_that_cannot_mean_what_they_should_are_refused(spark, frames, meaning, said):
+    assert said in refusal(spark, frames, inputs={"a": Source(frames["a"], **meaning)})
+
+
+def test_an_input_that_nobody_reads_is_refused(spark, frames):
+    both = {"a": frames["a"], "b": frames["b"]}
+    said = "no template reads the input 'b'\n  hint: leave it out"
+    assert refusal(spark, frames, inputs=both) == said
+
+
+def test_a_frame_that_has_a_column_twice_is_refused(spark, frames):
+    doubled = frames["a"].select("*", "x")
+    said = "input 'a' has the column 'x' twice\n  hint: rename or drop one"
+    assert refusal(spark, frames, inputs={"a": doubled}) == said

@@ -1,0 +1,267 @@
+"""Pipeline files: what they say, and what is said about those that are wrong, line by line."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from standfast.errors import StandfastError
+from standfast.spark.pipeline_file import Rows, read_pipeline
+from standfast.spark.toml_text import BadPipeline, lines_of
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "pipeline"
+GOOD = (FIXTURES / "good.toml").read_text()
+
+
+def _file(tmp_path: Path, text: str) -> Path:
+    for folder in ("supply", "demand", "queries"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / "big.sql").write_text("SELECT * FROM supply WHERE quantity > :big")
+    path = tmp_path / "pipeline.toml"
+    path.write_text(text)
+    return path
+
+
+def _mistakes(tmp_path: Path, text: str) -> list[tuple[int, str, str]]:
+    with pytest.raises(BadPipeline) as caught:
+        read_pipeline(_file(tmp_path, text))
+    return [(m.line, m.what, m.hint) for m in caught.value.mistakes]
+
+
+def _mistake_after(tmp_path: Path, old: str, new: str) -> tuple[str, str, str]:
+    """The one mistake after a piece of the good file was replaced: its line's text, and words."""
+    assert GOOD.count(old) == 1
+    text = GOOD.replace(old, new)
+    ((line, what, hint),) = _mistakes(tmp_path, text)
+    return text.splitlines()[line - 1], what, hint
+
+
+def test_a_good_file_is_read_whole(tmp_path):
+    pipeline = read_pipeline(_file(tmp_path, GOOD))
+    assert (pipeline.master, dict(pipeline.conf)) == (
+        "local[2]",
+        {"spark.sql.shuffle.partitions": "3", "spark.ui.enabled": "true"},
+    )
+    supply, demand = pipeline.inputs["supply"], pipeline.inputs["demand"]
+    assert (supply.time, supply.id, supply.key) == ("at", "nr", ())
+    assert (demand.time, demand.id, demand.key) == (None, None, ("part",))
+    assert supply.rows.options == {
+        "header": "true", "enforceSchema": "false", "sep": ";", "maxFilesPerTrigger": "1",
+    }  # fmt: skip
+    assert demand.rows == Rows(
+        "json", str(tmp_path / "demand"), {}, {"part": "int64", "quantity": "float64"}, False
+    )
+    assert {name: t.strategy for name, t in pipeline.templates.items()} == {
+        "alerts": "hotspot",
+        "big": "auto",
+    }
+    assert pipeline.templates["big"].sql == "SELECT * FROM supply WHERE quantity > :big"
+    assert (pipeline.output.form, pipeline.output.path) == ("rows", str(tmp_path / "out"))
+    job = pipeline.job
+    assert (job.name, job.checkpoint, job.trigger, job.shards, job.watermark) == (
+        "alerting", str(tmp_path / "checkpoint"), "5 seconds", 4, "10 minutes",
+    )  # fmt: skip
+    assert pipeline.streams
+
+
+def test_the_columns_of_queries_follow_from_the_templates(tmp_path):
+    pipeline = read_pipeline(_file(tmp_path, GOOD))
+    assert pipeline.queries.schema == {
+        "template": "string", "op": "string", "id": "int64",
+        "lo": "float64", "hi": "float64", "least": "float64", "most": "float64", "big": "float64",
+    }  # fmt: skip
+
+
+def test_a_file_of_nothing_but_static_rows_is_no_stream_and_needs_no_checkpoint(tmp_path):
+    text = GOOD.replace('path = "supply"', 'path = "supply"\nstream = false')
+    text = text.replace('path = "queries"', 'path = "queries"\nstream = false')
+    text = text.replace('checkpoint = "checkpoint"\n', "")
+    assert not read_pipeline(_file(tmp_path, text)).streams
+
+
+def test_an_address_stays_as_it_is_and_a_pattern_need_not_exist(tmp_path):
+    text = GOOD.replace('path = "queries"', 'path = "s3a://bucket/queries"')
+    text = text.replace('path = "supply"', 'path = "supply/day=*"')
+    pipeline = read_pipeline(_file(tmp_path, text))
+    assert pipeline.queries.path == "s3a://bucket/queries"
+    assert pipeline.inputs["supply"].rows.path == str(tmp_path / "supply/day=*")
+
+
+def test_ticks_come_with_their_columns_and_kafka_with_options(tmp_path):
+    text = """\
+[inputs.ticks]
+format = "rate"
+[inputs.orders]
+format = "kafka"
+schema = { value = "int64" }
+options = { kafka.bootstrap.servers = "one:9092", subscribe = "orders" }
+[templates.echo]
+sql = "SELECT * FROM ticks t JOIN orders o ON t.value = o.value WHERE t.value > :low"
+[queries]
+format = "json"
+path = "queries"
+[output]
+path = "out"
+[job]
+checkpoint = "c"
+trigger = "available now"
+"""
+    pipeline = read_pipeline(_file(tmp_path, text))
+    assert pipeline.inputs["ticks"].rows.schema == {"timestamp": "timestamp", "value": "int64"}
+    assert pipeline.inputs["orders"].rows.options == {
+        "kafka.bootstrap.servers": "one:9092", "subscribe": "orders",
+    }  # fmt: skip
+    assert (pipeline.output.form, pipeline.job.name) == ("pairs", "pipeline")
+    assert pipeline.job.trigger == "available now"
+
+
+def _cases() -> list[dict[str, str]]:
+    text = (FIXTURES / "wrong.txt").read_text()
+    blocks = [block for block in text.split("\n\n") if not block.startswith("#")]
+    cases = [dict(line.split(":", 1) for line in b.strip().splitlines()) for b in blocks]
+    return [{key: value.strip(" ").replace("\\n", "\n") for key, value in c.items()} for c in cases]
+
+
+@pytest.mark.parametrize("case", _cases(), ids=lambda case: case["becomes"].strip()[:40])
+def test_a_mistake_is_told_with_its_line_and_a_hint(tmp_path, case):
+    said = _mistake_after(tmp_path, case["piece"], case["becomes"])
+    for found, wanted in zip(said, (case["at"], case["says"], case["hint"]), strict=True):
+        is_begun = wanted.endswith("...") and found.startswith(wanted.removesuffix("..."))
+        assert is_begun or found == wanted
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines(tmp_path):
+    text = GOOD.replace("local[2]", "").replace('id = "nr"', "id = 1").replace("shards", "shreds")
+    file = _file(tmp_path, text.replace("pairs", "pears"))
+    with pytest.raises(BadPipeline) as caught:
+        read_pipeline(file)
+    assert str(caught.value) == (
+        f"{file}:2: [session] master is empty\n  hint: write something, or leave it out\n"
+        f"{file}:11: [inputs.supply] id takes text, got 1\n  hint: give text\n"
+        f"{file}:46: [job] has the unknown key 'shreds'\n  hint: did you mean 'shards'?"
+    )
+
+
+def test_an_input_that_no_template_reads_is_a_mistake(tmp_path):
+    text = GOOD + '[inputs.spare]\nformat = "rate"\n'
+    ((line, what, hint),) = _mistakes(tmp_path, text)
+    assert text.splitlines()[line - 1] == "[inputs.spare]"
+    assert (what, hint) == ("no template reads the input 'spare'", "leave it out")
+
+
+def test_holes_of_one_name_and_two_kinds_are_a_mistake(tmp_path):
+    text = GOOD.replace('part = "int64"\nquantity', 'part = "int64"\nmaker = "string"\nquantity')
+    text += '[templates.made]\nsql = "SELECT * FROM demand WHERE maker = :big"\n'
+    ((_, what, hint),) = _mistakes(tmp_path, text)
+    assert what == "[queries] column 'big' is float64, unfit for the hole :big of template 'made'"
+    assert hint == 'declare big = "string", or give the hole a new name'
+
+
+def test_queries_in_csv_need_their_columns_in_order(tmp_path):
+    text = GOOD.replace('format = "parquet"', 'format = "csv"')
+    ((_, what, hint),) = _mistakes(tmp_path, text)
+    assert what == "the section [queries.schema] is missing or empty"
+    assert hint.startswith("name the columns in their order")
+
+
+def test_an_empty_file_lacks_every_section_that_is_needed(tmp_path):
+    said = [what for _, what, _ in _mistakes(tmp_path, "")]
+    needed = ("inputs", "templates", "queries", "output")
+    assert said == [f"the section [{name}] is missing or empty" for name in needed]
+
+
+def test_a_misspelt_section_is_named_beside_the_one_that_is_missing(tmp_path):
+    text = GOOD.replace("[output]", "[ouput]")
+    said = [(what, hint) for _, what, hint in _mistakes(tmp_path, text)]
+    assert said == [
+        ("the section [output] is missing or empty", "say where the answers go: [output]"),
+        ("the file has the unknown key 'ouput'", "did you mean 'output'?"),
+    ]
+
+
+def test_a_section_that_is_no_table_is_a_mistake_and_no_crash(tmp_path):
+    for name in ("session", "inputs", "templates", "queries", "output", "job"):
+        for value in ("1", '"x"', "[]", "[{a = 1}]", "1979-05-27", "true", "{ a = 1 }"):
+            assert (1, f"{name} = {value}") in {
+                (line, f"{name} = {value}")
+                for line, *_ in _mistakes(tmp_path, f"{name} = {value}\n")
+            }
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("a = 1\nb = \n", 2), ("[a]\n\n[a]\n", 3), ("a = 'x", 1), ("a = 1\na = 2\n", 2)],
+)
+def test_a_file_that_is_not_toml_is_told_with_the_line(tmp_path, text, line):
+    ((found, what, hint),) = _mistakes(tmp_path, text)
+    assert found == line
+    assert what.startswith("not TOML: ")
+    assert "at line" not in what
+    assert hint
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path):
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    for name in ("nowhere.toml", "binary.toml", "."):
+        with pytest.raises(StandfastError, match="cannot be read"):
+            read_pipeline(tmp_path / name)
+
+
+def test_lines_are_those_on_which_the_keys_stand():
+    text = '''\
+# a comment = [with "marks
+top = """one
+[two] = 3
+""""
+[a."b.c".d]  # another
+x = [1, # {
+  { y = 2 }, ']', """
+"""]
+y.z = { q = { r = 1 }, 's t' = "}" }
+[[e]]
+f = 1979-05-27 07:32:00
+[[e]]
+f = -1.5e3
+'''
+    assert lines_of(text) == {
+        ("top",): 2,
+        ("a",): 5, ("a", "b.c"): 5, ("a", "b.c", "d"): 5, ("a", "b.c", "d", "x"): 6,
+        ("a", "b.c", "d", "y"): 9, ("a", "b.c", "d", "y", "z"): 9,
+        ("a", "b.c", "d", "y", "z", "q"): 9, ("a", "b.c", "d", "y", "z", "q", "r"): 9,
+        ("a", "b.c", "d", "y", "z", "s t"): 9,
+        ("e",): 10, ("e", "f"): 11,
+    }  # fmt: skip
+
+
+KEYS = st.sampled_from(["a", "b-1", '"c d"', "'e.f'", '"g\\"#"', "1"])
+TEXTS = st.sampled_from(['"x # ]"', "'}'", '"""a\n]"b"""', "'''\n=\n'''", '""', '"""\\""""'])
+PLAIN = st.sampled_from(["1", "-2.5", "true", "1979-05-27T07:32:00Z", "0x1F", "inf"])
+VALUES = st.recursive(
+    TEXTS | PLAIN,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda v: f"[ # {{\n{', '.join(v)} ]")
+        | st.dictionaries(KEYS, inner, max_size=2).map(
+            lambda d: "{" + ", ".join(f"{k} = {v}" for k, v in d.items()) + "}"
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(KEYS, st.dictionaries(KEYS, VALUES, max_size=3), max_size=3))
+def test_every_key_has_the_line_on_which_it_was_written(tables):
+    text, wanted = "", {}
+    for table, pairs in tables.items():
+        wanted[(table,)] = text.count("\n") + 1
+        text += f"[{table}] # [no]\n"
+        for key, value in pairs.items():
+            wanted[(table, key)] = text.count("\n") + 1
+            text += f"{key} = {value}\n\n"
+    tomllib.loads(text)
+    found = lines_of(text)
+    for path, line in wanted.items():
+        assert found[tuple(next(iter(tomllib.loads(f"{k} = 0"))) for k in path)] == line

@@ -1,0 +1,237 @@
+"""Running pipeline files: the example from end to end, stops and starts, and what is told."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import doc_names
+from doc_names import ROOT
+from standfast.cli import app
+from standfast.spark import run as module
+from standfast.spark.run import private_folder
+
+EXAMPLE = ROOT / "examples" / "prices"
+# Which trade affects which query of the example, by hand.
+PAIRS = {
+    ("cheap", 1): [4, 8],
+    ("cheap", 2): [2, 3, 4, 6, 7, 8],
+    ("scarce", 1): [3, 7],
+    ("scarce", 2): [4],
+    ("scarce", 3): [2, 4, 6],
+}
+COUNTS = {
+    "received": 12, "used": 10, "late": 0, "duplicate": 1, "rejected": 1, "added": 6, "removed": 1,
+    "repeated": 0, "refused": 1, "affected": 14,
+}  # fmt: skip
+
+
+class _Query:
+    """Stands for a streaming query: reports a batch, and is active for so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        metrics = {"received": 2, "used": 2}
+        self.reports = [{"batchId": 0, "observedMetrics": {"standfast": metrics}}]
+        self.looks, self.stops = looks, 0
+
+    def __getattr__(self, name: str) -> object:
+        if name == "isActive":
+            self.looks -= 1
+            return self.looks >= 0
+        assert name == "recentProgress"
+        return self.reports
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+def _console(*, terminal: bool) -> Console:
+    return Console(file=io.StringIO(), width=100, force_terminal=terminal)
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.001)
+
+
+def test_a_query_that_ends_is_watched_to_its_end(fast):
+    query, console = _Query(3), _console(terminal=False)
+    with module._asked_to_stop() as stop:
+        totals = module._watch(query, stop, console)
+    assert (totals.n_batches, totals.counts["received"], query.stops) == (1, 2, 1)
+    (line,) = console.file.getvalue().splitlines()
+    assert line.startswith("batch 0: 2 rows in")
+
+
+def test_a_terminal_sees_live_figures(fast):
+    console = _console(terminal=True)
+    with module._asked_to_stop() as stop:
+        module._watch(_Query(2), stop, console)
+    assert "waiting for the first micro-batch" in console.file.getvalue()
+    assert "2 used + 0 late" in console.file.getvalue()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_to_stop_and_the_second_interrupts(fast, number):
+    before = signal.getsignal(number)
+    query = _Query(10**9)
+    with module._asked_to_stop() as stop:
+        signal.raise_signal(number)
+        assert stop.is_set()
+        totals = module._watch(query, stop, _console(terminal=False))
+        assert (query.stops, totals.n_batches) == (1, 1)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+    assert signal.getsignal(number) is before
+
+
+def test_a_folder_is_made_for_its_owner_only_and_left_alone_if_it_is_there(tmp_path):
+    private_folder(str(tmp_path / "a" / "b"))
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+    (tmp_path / "open").mkdir(mode=0o755)
+    private_folder(str(tmp_path / "open"))
+    assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o755
+    private_folder("s3a://bucket/folder")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "open"]
+
+
+def test_a_wrong_file_ends_the_command_with_what_and_where(tmp_path):
+    file = tmp_path / "pipeline.toml"
+    file.write_text('[inputs.trades]\nformat = "xls"\n')
+    done = CliRunner().invoke(app, ["run", str(file)])
+    assert done.exit_code == 2
+    assert f"Error: {file}:1: the section [templates] is missing or empty" in done.output
+    assert f"{file}:2: [inputs.trades] format cannot be 'xls'\n  hint: " in done.output
+    assert CliRunner().invoke(app, ["run", str(tmp_path / "none.toml")]).exit_code == 2
+
+
+def test_the_documented_example_is_the_one_that_runs():
+    shown = dict(doc_names.blocks((ROOT / "docs" / "pipeline.md").read_text()))
+    assert shown["toml"] == (EXAMPLE / "pipeline.toml").read_text()
+
+
+def _example(folder: Path) -> Path:
+    """A copy of the example that writes to its own folder."""
+    shutil.copytree(EXAMPLE, folder)
+    file = folder / "pipeline.toml"
+    file.write_text(file.read_text().replace("../../demo-output/prices/", ""))
+    return file
+
+
+def _command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "standfast.cli", *map(str, words)]
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+def _counts(text: str) -> Counter[str]:
+    """The counters in a summary: what became of rows and changes, and how many were affected."""
+    lines = [x for x in text.splitlines() if x.startswith(("rows: ", "queries: "))]
+    lines += [x.rpartition("rows/s, ")[2] for x in text.splitlines() if "micro-batches, " in x]
+    found = re.findall(r"([\d,]+) (\w+)", " ".join(lines))
+    return Counter({name: int(number.replace(",", "")) for number, name in found})
+
+
+def _written(folder: Path) -> tuple[dict[tuple[str, int], list[int]], list[str]]:
+    """The answers by query, and the reasons of the dead letters."""
+    table = ds.dataset(folder, partitioning="hive").to_table()
+    rows = table.to_pylist()
+    pairs: dict[tuple[str, int], list[int]] = {}
+    for row in rows:
+        if row["kind"] == "answers":
+            assert (row["input"], row["change"]) == ("trades", 1)
+            pairs.setdefault((row["template"], row["query"]), []).append(row["event"])
+    reasons = [row["letter"]["reason"] for row in rows if row["kind"] == "letters"]
+    return {key: sorted(events) for key, events in sorted(pairs.items())}, sorted(reasons)
+
+
+def test_a_job_that_is_stopped_goes_on_at_the_next_start(tmp_path):
+    """The first file, Ctrl-C, the second file: as if nothing had happened in between."""
+    file = _example(tmp_path / "prices")
+    second = file.parent / "trades" / "second.csv"
+    second.rename(tmp_path / "second.csv")
+    text = file.read_text()
+    file.write_text(text.replace('trigger = "available now"', 'trigger = "1 second"'))
+    with subprocess.Popen(
+        _command("run", file), env=_environment(), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, cwd=tmp_path,
+    ) as running:  # fmt: skip
+        assert running.stdout is not None
+        before = ""
+        for line in running.stdout:
+            before += line
+            if line.startswith("batch 0: "):
+                running.send_signal(signal.SIGINT)
+        assert running.wait() == 0, before
+    assert "Stopped; the next start goes on from here." in before
+    file.write_text(text)
+    shutil.move(tmp_path / "second.csv", second)
+    done = subprocess.run(
+        _command("run", file), env=_environment(), cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "batch 1: 4 rows in" in done.stdout
+    assert _counts(before) + _counts(done.stdout) == Counter(COUNTS)
+    pairs, reasons = _written(file.parent / "answers")
+    assert pairs == PAIRS
+    assert len(reasons) == 3
+    assert stat.S_IMODE((file.parent / "checkpoint").stat().st_mode) == 0o700
+
+
+PROGRAM = """
+import sys
+from rich.console import Console
+from pyspark.sql.types import Row
+from standfast.errors import StandfastError
+from standfast.spark.run import decoded, run
+from standfast.spark.session import session
+
+spark, console = session(master="local[2]"), Console()
+run(sys.argv[1], console=console, spark=spark, dry_run=True)
+for _ in range(2):
+    run(sys.argv[1], console=console, spark=spark)
+messages = spark.createDataFrame([(b'{"a": 1, "b": "x", "c": 2}',), (b"broken",), (None,)], "value binary")
+print(decoded(messages, {"a": "int64", "b": "string", "at": "timestamp"}).collect())
+try:
+    run(sys.argv[2], console=console, spark=spark)
+except StandfastError as error:
+    print(type(error).__name__, error.message[:30])
+spark.stop()
+"""
+
+
+def test_a_job_of_static_rows_is_one_pass_that_can_be_repeated(tmp_path):
+    file = _example(tmp_path / "prices")
+    text = file.read_text().replace("stream = false", "")
+    text = text.replace('path = "trades"', 'path = "trades"\nstream = false')
+    text = re.sub(r'path = "(stock|queries)"', r'path = "\1"\nstream = false', text)
+    file.write_text(re.sub(r"options = .*", "", text))
+    kafka = tmp_path / "prices" / "kafka.toml"
+    kafka.write_text(re.sub(r'"csv"\npath = "trades"', '"kafka"', file.read_text()))
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(file), str(kafka)], env=_environment(), cwd=tmp_path,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "template  cheap: filter over trades" in done.stdout
+    assert done.stdout.count(f"Answers: {file.parent / 'answers'}") == 2
+    assert "Row(a=1, b='x', at=None), Row(a=None" in done.stdout
+    assert "JobFailed" in done.stdout
+    pairs, reasons = _written(file.parent / "answers")
+    assert pairs == PAIRS
+    assert len(reasons) == 3
