@@ -315,6 +315,10 @@ def test_a_description_names_shares_and_costs() -> None:
     assert routing.describe()["routes"] == "nothing routed yet"
     fill(routing, 2)
     run(routing, [[1.0], [2.0]])
+    assert routing.describe()["routes"] == "groups 100% of events not measured yet", (
+        "the first batch after a change puts the way in order"
+    )
+    run(routing, [[1.0], [2.0]])
     text = str(routing.describe()["routes"])
     assert text.startswith("groups 100% of events at ")
     assert routing.memory_bytes() > 0
