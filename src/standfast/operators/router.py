@@ -219,7 +219,7 @@ class Routing(Generic[S]):
             "in use": ", ".join(self.built),
             "ways built on demand": self.n_built,
             "ways dropped": self.n_dropped,
-            "us to choose an event's way": 1e6 * self.choosing / total,
+            "us to choose in a batch, lately": self.choosing_us,
             "constants": self.model.source,
         }
 
