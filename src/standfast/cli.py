@@ -16,7 +16,7 @@ from standfast import calibrate as fitting
 from standfast import demo as show
 from standfast.errors import StandfastError
 from standfast.operators.catalog import CATALOG
-from standfast.operators.costs import BadCosts, refuse_foreign, user_file
+from standfast.operators.costs import BadCosts, make_ready, user_file
 from standfast.operators.costs import write as write_costs
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
@@ -70,7 +70,7 @@ def calibrate(
     """Fit the constants that the router chooses by, on this machine."""
     path = output or user_file()
     try:
-        refuse_foreign(path)
+        make_ready(path)
     except BadCosts as error:
         raise typer.BadParameter(error.message, param_hint="--output") from None
     shapes = fitting.SHAPES["quick" if quick else "full"]

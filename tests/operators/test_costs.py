@@ -19,6 +19,7 @@ from standfast.operators.costs import (
     Term,
     current,
     defaults,
+    make_ready,
     parse,
     read,
     user_file,
@@ -79,6 +80,16 @@ def test_without_a_variable_the_file_is_in_the_folder_for_settings(
     assert current() == (defaults(), ""), "no file is no mistake"
 
 
+def test_who_has_no_home_has_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert current() == (defaults(), "")
+
+
 def whole() -> dict[str, object]:
     ways = {q: {w: c._asdict() for w, c in ws.items()} for q, ws in defaults().ways.items()}
     return {"format": FORMAT, "version": VERSION, "machine": "m", "microseconds": ways}
@@ -113,6 +124,19 @@ def changed(way: dict[str, object], *keys: str) -> dict[str, object]:
 def test_a_damaged_or_foreign_file_is_refused_by_name(found: object, message: str) -> None:
     with pytest.raises(BadCosts, match=message):
         parse(json.dumps(found), "x")
+
+
+def test_brackets_without_end_are_not_json() -> None:
+    with pytest.raises(BadCosts, match="x is not JSON"):
+        parse("[" * 100_000, "x")
+
+
+def test_where_costs_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadCosts, match=r"file/costs.json cannot be written: "):
+        make_ready(tmp_path / "file" / "costs.json")
+    make_ready(tmp_path / "new" / "costs.json")
+    assert list((tmp_path / "new").iterdir()) == [], "nothing is left there"
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

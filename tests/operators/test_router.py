@@ -316,8 +316,14 @@ def test_a_description_names_shares_and_costs() -> None:
     assert routing.describe()["routes"] == "nothing routed yet"
     fill(routing, 2)
     run(routing, [[1.0], [2.0]])
+    assert routing.describe()["routes"] == "groups 100% of events not measured yet", (
+        "the first batch after a change puts the way in order"
+    )
+    run(routing, [[1.0], [2.0]])
     text = str(routing.describe()["routes"])
     assert text.startswith("groups 100% of events at ")
+    routing.choosing, routing.choosing_us = 1.0, 20.0
+    assert routing.describe()["us to choose in a batch, lately"] == 20, "compiling is left out"
     assert routing.memory_bytes() > 0
 
 

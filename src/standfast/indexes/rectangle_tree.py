@@ -45,7 +45,8 @@ LONG = 16  # a slice of at least this many members stays a slice
 class Roll:
     """The slots of a tree by place in its low order, -1 for who is gone; made lists of them.
 
-    Answers hold on to a roll, so it never changes: burying makes another.
+    Answers hold on to a roll, so it never changes: burying makes another. A list is kept once it is
+    whole, because answers may be read on several threads.
     """
 
     def __init__(self, slots: Int32s, *, any_buried: bool) -> None:
@@ -59,8 +60,9 @@ class Roll:
     def low_slots(self, tree: Rectangles) -> Int32s:
         """The slots of `node_lows`."""
         if self._low_slots is None:
-            self._low_slots = np.empty(tree.node_lows.size, np.int32)
-            _name(tree, tree.node_lows, self.slots, self._low_slots)
+            slots = np.empty(tree.node_lows.size, np.int32)
+            _name(tree, tree.node_lows, self.slots, slots)
+            self._low_slots = slots
         return self._low_slots
 
     def high_slots(self, tree: Rectangles) -> tuple[Int32s, Int32s]:
@@ -76,15 +78,17 @@ class Roll:
     def ragged_slots(self, tree: Rectangles) -> Int32s:
         """The slots of what is ragged."""
         if self._ragged_slots is None:
-            self._ragged_slots = np.empty(tree.ragged_offsets[-1], np.int32)
-            _name_ragged(tree, self.slots, self._ragged_slots)
+            slots = np.empty(tree.ragged_offsets[-1], np.int32)
+            _name_ragged(tree, self.slots, slots)
+            self._ragged_slots = slots
         return self._ragged_slots
 
     def live_before(self, tree: Rectangles) -> Int32s:
         """How many of `node_lows` before each place live."""
         if self._live_before is None:
-            self._live_before = np.zeros(tree.node_lows.size + 1, np.int32)
-            np.cumsum(self.low_slots(tree) >= 0, out=self._live_before[1:])
+            live_before = np.zeros(tree.node_lows.size + 1, np.int32)
+            np.cumsum(self.low_slots(tree) >= 0, out=live_before[1:])
+            self._live_before = live_before
         return self._live_before
 
     def without(self, places: Int32s) -> Roll:

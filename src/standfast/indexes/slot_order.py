@@ -72,10 +72,12 @@ class SlotOrder:
     def _sizes(self, starts: Int32s, stops: Int32s) -> Int32s:
         if not self._any_buried:
             return stops - starts
-        if self._live_before is None:
-            self._live_before = np.zeros(self.slots.size + 1, np.int32)
-            np.cumsum(self.slots >= 0, out=self._live_before[1:])
-        return self._live_before[stops] - self._live_before[starts]
+        live_before = self._live_before
+        if live_before is None:
+            live_before = np.zeros(self.slots.size + 1, np.int32)
+            np.cumsum(self.slots >= 0, out=live_before[1:])
+            self._live_before = live_before  # once it is whole: several threads stab at a time
+        return live_before[stops] - live_before[starts]
 
     def memory_bytes(self) -> int:
         counted = 0 if self._live_before is None else self._live_before.nbytes

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -189,10 +190,10 @@ class Model:
 
 def current() -> tuple[Constants, str]:
     """The constants to use now, and what is wrong with the user's file if it is not used."""
-    path = user_file()
     try:
+        path = user_file()
         stamp = path.stat().st_mtime_ns
-    except OSError:
+    except (OSError, RuntimeError):  # no such file, or nobody's home to look in
         named = os.environ.get(VARIABLE)
         return defaults(), f"{VARIABLE} names {named!r}, which is not there" if named else ""
     return _read_once(path, stamp)
@@ -232,10 +233,19 @@ def write(constants: Constants, path: Path, machine: str) -> None:
     beside.replace(path)
 
 
-def refuse_foreign(path: Path) -> None:
-    """Raise if there is a file that is not one of costs, of this version or another."""
+def make_ready(path: Path) -> None:
+    """Raise unless `write` may and can write there; measuring takes minutes and comes first.
+
+    A file that is there must be one of costs, of this version or another.
+    """
     if path.exists():
         _read_frame(_text_of(path), str(path), hint="name another file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise BadCosts(f"{path} cannot be written: {error}", hint="name another file") from None
 
 
 def parse(text: str, source: str) -> Constants:
@@ -256,7 +266,7 @@ def parse(text: str, source: str) -> Constants:
 def _read_frame(text: str, source: str, *, hint: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadCosts(f"{source} is not JSON: {error}", hint=hint) from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise BadCosts(f"{source} is not a file of costs", hint=hint)

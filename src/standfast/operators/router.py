@@ -208,20 +208,19 @@ class Routing(Generic[S]):
         """Shares, costs and corrections of the ways, as `explain` prints them."""
         book, total = self.ledger, max(1, int(self.ledger.events.sum()))
         parts = []
-        for w, way in enumerate(self.model.ways):
-            if book.events[w]:
-                each = 1e6 / max(1, book.measured[w])
-                parts.append(
-                    f"{way} {book.events[w] / total:.0%} of events at {each * book.seconds[w]:.2f} "
-                    f"us each, {each * book.estimated[w]:.2f} estimated, "
-                    f"corrected by {book.corrections()[w]:.2f}"
-                )
+        for w in np.flatnonzero(book.events).tolist():
+            cost, each = "not measured yet", 1e6 / max(1, book.measured[w])
+            if book.measured[w]:
+                cost = f"at {each * book.seconds[w]:.2f} us each, "
+                cost += f"{each * book.estimated[w]:.2f} estimated, "
+                cost += f"corrected by {book.corrections()[w]:.2f}"
+            parts.append(f"{self.model.ways[w]} {book.events[w] / total:.0%} of events {cost}")
         return {
             "routes": "; ".join(parts) or "nothing routed yet",
             "in use": ", ".join(self.built),
             "ways built on demand": self.n_built,
             "ways dropped": self.n_dropped,
-            "us to choose an event's way": 1e6 * self.choosing / total,
+            "us to choose in a batch, lately": self.choosing_us,
             "constants": self.model.source,
         }
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from math import log2
 from typing import Literal
+from weakref import ref
 
 import numpy as np
 
@@ -48,9 +49,10 @@ class SideStats:
         # Means over events that join, smoothed: stabbed, search, is_new, reach.
         self.means: tuple[float, ...] = ()
         self._scattered: StabbedCounts | None = None
-        self._tracker: HotspotTracker | None = None  # who the scattered are of
+        # Whose the scattered are; a way that was dropped must not live on in here.
+        self._tracker: ref[HotspotTracker] | None = None
         self._n_updates = 0  # of the tracker, when they were counted
-        self._n_stored = -1  # when the share was taken
+        self._n_stored = self._n_queries = -1  # when the share was taken
 
     def measure_by(self, is_float: bool) -> None:
         """Told before any query comes: whether the side's selected column is float64."""
@@ -74,8 +76,9 @@ class SideStats:
             self._scattered, self._tracker = None, None
             return
         n_changes = tracker.updates_total - self._n_updates
-        if tracker is not self._tracker or n_changes > STALE * tracker.n_intervals:
-            self._tracker, self._n_updates = tracker, tracker.updates_total
+        is_same = self._tracker is not None and self._tracker() is tracker
+        if not is_same or n_changes > STALE * tracker.n_intervals:
+            self._tracker, self._n_updates = ref(tracker), tracker.updates_total
             lows, highs = ranges_of(queries, tracker.scattered_slots())
             self._scattered = StabbedCounts(is_float=self.is_float)
             self._scattered.add(lows[self.side], highs[self.side])
@@ -124,13 +127,14 @@ class SideStats:
             )
 
     def meet(self, other: StabbedCounts, stored: SortedRuns) -> None:
-        """Look again which part of the queries a stored row meets, if there are other rows now.
+        """Look again which part of the queries a stored row meets, if much has changed.
 
         `other` counts the ranges on the side of the stored rows.
         """
-        n_stored = len(stored)
-        if not self._n_stored / 2 < n_stored < self._n_stored * 2:
-            self._n_stored, self.share = n_stored, _share(other, self.stabbed.n_ranges, stored)
+        n_stored, n_queries = len(stored), self.stabbed.n_ranges
+        if not (_is_near(n_stored, self._n_stored) and _is_near(n_queries, self._n_queries)):
+            self._n_stored, self._n_queries = n_stored, n_queries
+            self.share = _share(other, n_queries, stored)
 
     def stats(self, n_stored: int) -> dict[str, float]:
         """The stats of a batch."""
@@ -153,6 +157,11 @@ def rows_of(stored: SortedRuns, codes: Int64s) -> Int64s:
     for run in stored.runs:
         _add_rows(run.codes, codes, rows)
     return rows
+
+
+def _is_near(one: int, other: int) -> bool:
+    """Whether neither is twice the other."""
+    return other / 2 < one < other * 2
 
 
 def _share(ranges: StabbedCounts, n_queries: int, stored: SortedRuns) -> float:
