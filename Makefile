@@ -76,7 +76,7 @@ lock: $(READY)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet pip-tools
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --generate-hashes --allow-unsafe \
 	  --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
-	  --extra dev --output-file requirements.lock pyproject.toml
+	  --extra dev --extra spark --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf .venv build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \

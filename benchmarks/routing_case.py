@@ -39,8 +39,8 @@ WAYS = ("hotspot", "groups", "select_first", "join_first", "vanilla")
 SHARE, OPTIMUM, CHOOSING = "share of events, %", "optimum decisions, %", "choosing, % of the time"
 ORACLE, ROUTED = "oracle", "routed"
 MOST_RUNS, WARMING = 9, 12
-MOST_TURNS, RUNS_A_TURN = 41, 2
-TURNS_A_SECOND = 35  # of the budget: 21 turns at least in a full run, two in a small one
+MOST_TURNS, RUNS_A_TURN = 101, 2
+TURNS_A_SECOND = 100  # of the budget: 60 turns at least in a full run, three in a small one
 BEHIND = 2  # a runner so many times slower than the best runs in the first turn only
 N_CUTS = 8  # of m', and of n' in each
 
@@ -165,7 +165,7 @@ class RoutingCase:
         assert self.choice.size == self.optimum.size, "both are known before the race"
         chosen_at, routed_for = routing.choosing, 0.0
         for turn in range(MOST_TURNS):
-            if turn > TURNS_A_SECOND * budget() and used > 10 * budget():
+            if turn > TURNS_A_SECOND * budget() and used > 20 * budget():
                 break
             far = BEHIND * min((t[0] for t in turns.values() if t), default=np.inf)
             for name in list(runners)[:: -1 if turn % 2 else 1]:

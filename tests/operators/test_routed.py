@@ -57,7 +57,7 @@ def test_select_joins_dealt_to_all_ways_equal_the_naive_one(seed: int) -> None:
         routed.inner.routing.model.ways
     )
     assert routed.memory_bytes() > 0
-    assert "of events at" in str(routed.describe()["routes"])
+    assert "of events, measured at" in str(routed.describe()["routes"])
 
 
 @pytest.mark.usefixtures("dealing")

@@ -14,7 +14,8 @@ from standfast.operators import router
 from standfast.operators.base import Strategy
 from standfast.operators.costs import Constants, Model, Term, WayCosts
 from standfast.operators.group_stats import GroupStats, least_hot
-from standfast.operators.router import Ledger, Routing, assign
+from standfast.operators.ledger import Ledger
+from standfast.operators.router import Routing, assign
 from standfast.operators.split import Part, Split, joined
 
 
@@ -313,15 +314,17 @@ def test_a_batch_of_nothing_is_not_looked_at() -> None:
 
 def test_a_description_names_shares_and_costs() -> None:
     routing, _ = routing_of("groups", "select_first")
-    assert routing.describe()["routes"] == "nothing routed yet"
+    assert "groups 0% of events, not measured yet, no estimate" in routing.describe()["routes"]
     fill(routing, 2)
     run(routing, [[1.0], [2.0]])
-    assert routing.describe()["routes"] == "groups 100% of events not measured yet", (
+    first, second = str(routing.describe()["routes"]).split("; ")
+    assert first.startswith("groups 100% of events, not measured yet, 2.00 us estimated"), (
         "the first batch after a change puts the way in order"
     )
+    assert second.startswith("select_first 0% of events, not measured yet, 3.00 us estimated")
     run(routing, [[1.0], [2.0]])
     text = str(routing.describe()["routes"])
-    assert text.startswith("groups 100% of events at ")
+    assert text.startswith("groups 100% of events, measured at ")
     routing.choosing, routing.choosing_us = 1.0, 20.0
     assert routing.describe()["us to choose in a batch, lately"] == 20, "compiling is left out"
     assert routing.memory_bytes() > 0

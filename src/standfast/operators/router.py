@@ -12,8 +12,7 @@ is dropped when the unpaid rent has reached what building it anew would cost. So
 regret and the rent together are at most about what was spent on building, which is the ski-rental
 argument: never much more than twice the cost of having known what comes (decision 011).
 
-An estimate is only as good as its constants. Each way has a correction, measured over estimated
-time, smoothed; what the corrections have in common is the speed of the machine.
+An estimate is only as good as its constants, so each way has a correction (`operators.ledger`).
 
 Invariant  at least one way is built; every built way holds exactly the living queries.
 Cost       O(ways) an event.
@@ -22,7 +21,6 @@ Paper      [hotspot] section 4; structures on demand and corrections are ours.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
@@ -35,6 +33,7 @@ from standfast.arrays import Hits, Int64s, Matches
 from standfast.operators.base import Strategy
 from standfast.operators.costs import Floats, Model
 from standfast.operators.equality import BoxTable
+from standfast.operators.ledger import NOISE_US, Ledger
 from standfast.operators.split import Part, joined
 
 S = TypeVar("S", bound=Strategy)
@@ -55,65 +54,6 @@ PATIENCE = 1.0
 # One batch in so many deals one event in EXPLORE_EVENTS to the built ways that are not far from
 # the best, so that a way that fell out of use is measured again.
 EXPLORE_EVERY, EXPLORE_EVENTS, EXPLORE_WITHIN = 64, 32, 4.0
-# A measurement moves a correction up or down by these shares, by less if the part was shorter than
-# NOISE_US. A busy machine makes everything slower now and then and never faster, so what is fast is
-# believed sooner.
-RISING, FALLING = 0.2, 0.3
-NOISE_US = 200.0
-# A measurement that is so many times what was expected is believed when the next one says the same.
-STRANGE = math.log(3.0)
-# The part of a correction that is forgotten in a batch that does not measure it, so that a way that
-# once looked bad is tried again.
-FORGOTTEN = 1 / 64
-
-
-class Ledger:
-    """What each way has cost and saved: the books of a router."""
-
-    def __init__(self, n_ways: int) -> None:
-        self.events = np.zeros(n_ways, np.int64)
-        self.measured = np.zeros(n_ways, np.int64)  # events of the seconds below
-        self.seconds = np.zeros(n_ways)
-        self.estimated = np.zeros(n_ways)  # the same as it was expected
-        self.credit = np.zeros(n_ways)  # microseconds, as all below
-        self.rent = np.zeros(n_ways)
-        self._log = np.zeros(n_ways)
-        self._weight = np.zeros(n_ways)
-        self._strange = np.zeros(n_ways, np.bool_)
-
-    def corrections(self) -> Floats:
-        """Factors on the estimates.
-
-        What all measured ways have in common is the speed of the machine, which holds for the
-        others too; that it is as it was when the constants were fitted counts as one measured way.
-        """
-        trust = self._weight / (self._weight + 0.1)
-        speed = float(trust @ self._log) / (1 + float(trust.sum()))
-        factors: Floats = np.exp(trust * self._log + (1 - trust) * speed)
-        return factors
-
-    def measure(self, way: int, n_events: int, seconds: float, expected_us: float) -> None:
-        """A part of a batch took so long; `expected_us` is the estimate without correction."""
-        self.measured[way] += n_events
-        self.seconds[way] += seconds
-        self.estimated[way] += 1e-6 * expected_us * self.corrections()[way]
-        if expected_us <= 0 or seconds <= 0:
-            return
-        if not self._weight[way]:
-            self._log[way] = math.log(self.corrections()[way])  # as fast as the others
-        step = math.log(1e6 * seconds / expected_us) - self._log[way]
-        was_strange, self._strange[way] = self._strange[way], abs(step) > STRANGE
-        if self._strange[way] and not was_strange:
-            return
-        certain = expected_us / (expected_us + NOISE_US)
-        self._log[way] += step * certain * (RISING if step > 0 else FALLING)
-        self._weight[way] = min(1.0, self._weight[way] + certain * FALLING)
-
-    def forget(self, measured: list[int]) -> None:
-        """A batch has gone by in which only these ways were measured."""
-        kept = self._weight[measured]
-        self._weight *= 1 - FORGOTTEN
-        self._weight[measured] = kept
 
 
 class Routing(Generic[S]):
@@ -128,6 +68,7 @@ class Routing(Generic[S]):
         self.ledger = Ledger(len(model.ways))
         self.n_built = self.n_dropped = self.n_batches = 0
         self.choosing = 0.0  # seconds
+        self.estimates = np.zeros(len(model.ways))  # us of an event, each way, lately
         self._make = make
         self._first = first
         self._n_attributes = n_attributes
@@ -208,15 +149,16 @@ class Routing(Generic[S]):
         """Shares, costs and corrections of the ways, as `explain` prints them."""
         book, total = self.ledger, max(1, int(self.ledger.events.sum()))
         parts = []
-        for w in np.flatnonzero(book.events).tolist():
-            cost, each = "not measured yet", 1e6 / max(1, book.measured[w])
+        for w, way in enumerate(self.model.ways):
+            cost = "not measured yet"
             if book.measured[w]:
-                cost = f"at {each * book.seconds[w]:.2f} us each, "
-                cost += f"{each * book.estimated[w]:.2f} estimated, "
-                cost += f"corrected by {book.corrections()[w]:.2f}"
-            parts.append(f"{self.model.ways[w]} {book.events[w] / total:.0%} of events {cost}")
+                cost = f"measured at {1e6 * book.seconds[w] / book.measured[w]:.2f} us each"
+            estimate = f"{self.estimates[w]:.2f} us estimated" if self._n_looked else "no estimate"
+            share = f"{book.events[w] / total:.0%} of events"
+            by = f"corrected by {book.corrections()[w]:.2f}"
+            parts.append(f"{way} {share}, {cost}, {estimate} lately, {by}")
         return {
-            "routes": "; ".join(parts) or "nothing routed yet",
+            "routes": "; ".join(parts),
             "in use": ", ".join(self.built),
             "ways built on demand": self.n_built,
             "ways dropped": self.n_dropped,
@@ -275,6 +217,7 @@ class Routing(Generic[S]):
         usable = np.array([way in self.built for way in self.model.ways])
         single, saved = assign(costs, calls, usable, choice, gains)
         self._single, n = self.model.ways[single], choice.size
+        self.estimates = (calls + costs.sum(axis=1)) / n
         self._saved_us += (saved / n - self._saved_us) / 2
         total = calls[single] + costs[single].sum() - saved
         self._each_us += (total / n - self._each_us) / 2
@@ -290,8 +233,8 @@ class Routing(Generic[S]):
             self.build(self.model.ways[best])
             book.credit[~usable] = 0.0
             return self._choose(costs, calls)
-        if self.n_batches % EXPLORE_EVERY == 0:
-            _deal(costs, usable, choice, EXPLORE_EVENTS, EXPLORE_WITHIN, self.n_batches)
+        turn = -1 if self.n_batches % EXPLORE_EVERY else self.n_batches
+        _deal(costs, usable, choice, EXPLORE_EVENTS, EXPLORE_WITHIN, turn)
         return choice
 
     def made(self, name: str) -> S:
@@ -390,9 +333,12 @@ def assign(
 def _deal(
     costs: Floats, usable: Bools, choice: Int64s, every: int, within: float, turn: int
 ) -> None:
-    """Give one event in `every` to a usable way in turn that is not far from the best."""
+    """Give one event in `every` to a usable way in turn that is not far from the best.
+
+    Not if `turn` is negative; asked all the same, so that it is compiled with the first batch.
+    """
     n_ways = costs.shape[0]
-    for e in range(turn % every, choice.size, every):
+    for e in range(turn % every if turn >= 0 else choice.size, choice.size, every):
         turn += 1
         w = turn % n_ways
         if usable[w] and costs[w, e] <= within * costs[choice[e], e]:

@@ -196,10 +196,8 @@ def _answer(talk: Any) -> tuple[dict[str, Any], list[bytes]]:
 def _chunks(frame: pd.DataFrame) -> list[Chunk]:
     """The chunks of a frame that Spark hands over."""
     columns = [frame[name].tolist() for name in Chunk._fields]
-    return [
-        Chunk(*(bytes(v) if f == "body" else v for f, v in zip(Chunk._fields, values, strict=True)))
-        for values in zip(*columns, strict=True)
-    ]
+    chunks = [Chunk._make(values) for values in zip(*columns, strict=True)]
+    return [chunk._replace(body=bytes(chunk.body)) for chunk in chunks]
 
 
 def _frame(kind: int, body: bytes, tally: dict[str, int]) -> pd.DataFrame:

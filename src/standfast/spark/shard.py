@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from standfast.engine.engine import Engine
+from standfast.engine.group import Group
 from standfast.spark import changes
 from standfast.spark.outputs import ANSWERS, COUNTS, LETTER_SCHEMA, LETTERS, packed
 from standfast.spark.spec import EVENT, Spec
@@ -125,7 +126,7 @@ class Shard:
     def _clock(self) -> int:
         return self._now_us
 
-    def _groups(self) -> dict[str, changes.Group]:
+    def _groups(self) -> dict[str, Group]:
         return {name: group for engine in self._engines for name, group in engine.groups.items()}
 
     def _change(self, chunk: Chunk, done: Done) -> None:

@@ -100,10 +100,10 @@ def _dealt(
     question = template.question
     if isinstance(question, Filter):
         key = inputs[question.input].key
-        read = (question.input,)
-        return ("keys", {question.input: key}, read) if key else ("rows", {}, read)
+        only = (question.input,)
+        return ("keys", {question.input: key}, only) if key else ("rows", {}, only)
     read = tuple(dict.fromkeys(side.input for side in question.sides))
-    keys = {side.input: (side.column,) for side in question.sides}
+    keys: dict[str, tuple[str, ...]] = {side.input: (side.column,) for side in question.sides}
     same = all(keys[side.input] == (side.column,) for side in question.sides)
     # A row of a table that changes its join column would have to leave its old bucket.
     follows = all(inputs[name].key in ((), key) for name, key in keys.items())

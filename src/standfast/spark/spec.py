@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
+import pyarrow as pa
+
 from standfast.engine.engine import Engine, now_us
 from standfast.model.query import Filter
 from standfast.model.rows import ARROW_TYPES
@@ -44,7 +46,7 @@ class Spec:
     def output(self) -> Output:
         """The form of the answers, with the columns that the templates select."""
         ids = [ARROW_TYPES[i.columns[i.id]] for i in self.inputs.values() if i.id is not None]
-        results = {}
+        results: dict[str, pa.Schema] = {}
         for part in self.plan.parts:
             results |= {n: group.schema for n, group in self.engine(part).groups.items()}
         return output_of(self.form, {name: results[name] for name in self.templates}, ids)

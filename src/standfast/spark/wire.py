@@ -98,4 +98,4 @@ def chunks_to_bytes(chunks: Sequence[Chunk]) -> bytes:
 def chunks_from_bytes(data: bytes) -> list[Chunk]:
     """What `chunks_to_bytes` wrote."""
     heads, bodies = unframed(data)
-    return [Chunk(*head, body) for head, body in zip(heads, bodies, strict=True)]
+    return [Chunk._make((*head, body)) for head, body in zip(heads, bodies, strict=True)]

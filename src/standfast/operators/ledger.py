@@ -1,0 +1,73 @@
+"""The books of a router: what each way has cost, what it would have saved, how wrong estimates are.
+
+Each way has a correction: measured over estimated time, smoothed. What the corrections have in
+common is the speed of the machine.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from standfast.operators.costs import Floats
+
+# A measurement moves a correction up or down by these shares, by less if the part was shorter than
+# NOISE_US. A busy machine makes everything slower now and then and never faster, so what is fast is
+# believed sooner.
+RISING, FALLING = 0.2, 0.3
+NOISE_US = 200.0
+# A measurement that is so many times what was expected is believed when the next one says the same.
+STRANGE = math.log(3.0)
+# The part of a correction that is forgotten in a batch that does not measure it, so that a way that
+# once looked bad is tried again.
+FORGOTTEN = 1 / 64
+
+
+class Ledger:
+    """What each way has cost and saved: the books of a router."""
+
+    def __init__(self, n_ways: int) -> None:
+        self.events = np.zeros(n_ways, np.int64)
+        self.measured = np.zeros(n_ways, np.int64)  # events of the seconds below
+        self.seconds = np.zeros(n_ways)
+        self.estimated = np.zeros(n_ways)  # the same as it was expected
+        self.credit = np.zeros(n_ways)  # microseconds, as all below
+        self.rent = np.zeros(n_ways)
+        self._log = np.zeros(n_ways)
+        self._weight = np.zeros(n_ways)
+        self._strange = np.zeros(n_ways, np.bool_)
+
+    def corrections(self) -> Floats:
+        """Factors on the estimates.
+
+        What all measured ways have in common is the speed of the machine, which holds for the
+        others too; that it is as it was when the constants were fitted counts as one measured way.
+        """
+        trust = self._weight / (self._weight + 0.1)
+        speed = float(trust @ self._log) / (1 + float(trust.sum()))
+        factors: Floats = np.exp(trust * self._log + (1 - trust) * speed)
+        return factors
+
+    def measure(self, way: int, n_events: int, seconds: float, expected_us: float) -> None:
+        """A part of a batch took so long; `expected_us` is the estimate without correction."""
+        self.measured[way] += n_events
+        self.seconds[way] += seconds
+        self.estimated[way] += 1e-6 * expected_us * self.corrections()[way]
+        if expected_us <= 0 or seconds <= 0:
+            return
+        if not self._weight[way]:
+            self._log[way] = math.log(self.corrections()[way])  # as fast as the others
+        step = math.log(1e6 * seconds / expected_us) - self._log[way]
+        was_strange, self._strange[way] = self._strange[way], abs(step) > STRANGE
+        if self._strange[way] and not was_strange:
+            return
+        certain = expected_us / (expected_us + NOISE_US)
+        self._log[way] += step * certain * (RISING if step > 0 else FALLING)
+        self._weight[way] = min(1.0, self._weight[way] + certain * FALLING)
+
+    def forget(self, measured: list[int]) -> None:
+        """A batch has gone by in which only these ways were measured."""
+        kept = self._weight[measured]
+        self._weight *= 1 - FORGOTTEN
+        self._weight[measured] = kept
