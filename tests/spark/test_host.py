@@ -1,0 +1,208 @@
+"""A host keeps a shard between micro-batches and is believed only for the version it has."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.spark.playing import chunks_of
+
+from standfast.errors import StandfastError
+from standfast.model.stream import Input
+from standfast.spark import hosting
+from standfast.spark.host import Host
+from standfast.spark.outputs import ANSWERS
+from standfast.spark.spec import Spec
+from standfast.spark.state import Meta
+from standfast.spark.talk import Gone, receive, send
+from standfast.spark.wire import chunks_to_bytes
+
+SPEC = Spec(
+    {"s": Input.stream("s", {"v": "int64"}), "d": Input.stream("d", {"v": "int64"})},
+    {"q": "SELECT * FROM s JOIN d ON s.v - d.v BETWEEN :lo AND :hi"},
+    {}, "pairs", 1,
+)  # fmt: skip
+
+
+def batch(number: int) -> bytes:
+    changes = pa.table({"template": ["q"], "id": [number], "lo": [-5], "hi": [5]})
+    rng = np.random.default_rng(number)
+    rows = {name: pa.table({"v": rng.integers(0, 50, 20)}) for name in ("s", "d")}
+    return chunks_to_bytes(chunks_of(SPEC, number, changes, rows)[0])
+
+
+class Client:
+    """The worker's side, with the state that Spark would keep."""
+
+    def __init__(self, talk: socket.socket) -> None:
+        self.talk = talk
+        self.meta = Meta(SPEC.digest, 1)
+        self.entries: list[bytes] = []
+
+    def is_ready(self) -> bool:
+        send(self.talk, {"do": "ask", "version": self.meta.version, "nonce": self.meta.nonce})
+        return bool(receive(self.talk)[0]["ready"])
+
+    def build(self) -> None:
+        request = {"do": "build", "spec": SPEC.to_json(), "version": self.meta.version}
+        send(self.talk, request | {"nonce": self.meta.nonce}, self.entries)
+        assert receive(self.talk)[0] == {"ready": True}
+
+    def apply(self, number: int, nonce: str, *, commit: bool = True) -> list[Any]:
+        request = {"do": "apply", "nonce": nonce, "meta": asdict(self.meta)}
+        send(self.talk, request, [batch(number)])
+        found = []
+        while True:
+            head, blobs = receive(self.talk)
+            if "tally" in head:
+                break
+            assert head["kind"] == ANSWERS
+            found += SPEC.output.unpacked(blobs[0]).to_pylist()
+        if commit:
+            kept = [] if head["snapshot"] else self.entries
+            self.entries = [*kept, blobs[0]]
+            version = self.meta.version + 1
+            self.meta = Meta(SPEC.digest, 1, version, nonce, 0, (1,) * len(self.entries), 10**9)
+        return sorted(found, key=str)
+
+
+@contextmanager
+def served() -> Iterator[Client]:
+    """A client of a host in a thread."""
+    ours, theirs = socket.socketpair()
+
+    def serve() -> None:
+        with theirs, suppress(Gone):
+            Host().serve(theirs)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with ours:
+        yield Client(ours)
+    thread.join()
+
+
+def expected(n: int) -> list[list[Any]]:
+    with served() as client:
+        client.build()
+        return [client.apply(i, f"n{i}") for i in range(n)]
+
+
+def test_a_host_goes_on_with_the_version_that_it_has() -> None:
+    wanted = expected(4)
+    assert sum(map(len, wanted)) > 50
+    with served() as client:
+        assert not client.is_ready(), "nothing is there yet"
+        client.build()
+        for i in range(4):
+            assert client.is_ready()
+            assert client.apply(i, f"other {i}") == wanted[i]
+
+
+def test_an_attempt_that_was_not_committed_is_not_gone_on_with() -> None:
+    wanted = expected(3)
+    with served() as client:
+        client.build()
+        assert client.apply(0, "a") == wanted[0]
+        assert client.apply(1, "b", commit=False) == wanted[1]
+        assert not client.is_ready(), "its version is that of an attempt that Spark does not know"
+        client.build()
+        assert client.apply(1, "c") == wanted[1]
+        assert client.apply(2, "d") == wanted[2]
+
+
+def test_two_attempts_at_one_version_differ_by_their_nonce() -> None:
+    with served() as client:
+        client.build()
+        client.apply(0, "a")
+        before, entries = client.meta, client.entries
+        client.apply(1, "mine")
+        committed = client.meta
+        client.meta, client.entries = before, entries
+        client.build()
+        client.apply(1, "speculative", commit=False)
+        client.meta = committed
+        assert not client.is_ready()
+
+
+def test_a_mistake_is_told_and_the_shard_is_given_up() -> None:
+    with served() as client:
+        client.build()
+        request = {"do": "build", "spec": SPEC.to_json(), "version": 1, "nonce": "x"}
+        send(client.talk, request, [b"\0\0\0\0\0\0\0\x09{}"])
+        assert "cut off" in receive(client.talk)[0]["error"]
+        assert not client.is_ready()
+
+
+def test_a_process_is_started_once_found_again_and_replaced_when_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosting, "private_folder", lambda process: tmp_path)
+    monkeypatch.setattr(hosting, "guardian", os.getpid)
+    wanted = expected(3)
+    with hosting.connected("query", 0, 1) as talk:
+        first = Client(talk)
+        first.build()
+        assert first.apply(0, "a") == wanted[0]
+    with hosting.connected("query", 0, 1) as talk:
+        again = Client(talk)
+        again.meta, again.entries = first.meta, first.entries
+        assert again.is_ready(), "another process was asked"
+        assert again.apply(1, "b") == wanted[1]
+    (sock,) = [path for path in tmp_path.iterdir() if path.is_socket()]
+    for process in _hosts(sock):
+        os.kill(process, signal.SIGKILL)
+    with hosting.connected("query", 0, 1) as talk:
+        third = Client(talk)
+        third.meta, third.entries = again.meta, again.entries
+        assert not third.is_ready()
+        third.build()
+        assert third.apply(2, "c") == wanted[2]
+    for process in _hosts(sock):
+        os.kill(process, signal.SIGKILL)
+
+
+def _hosts(sock: Path) -> list[int]:
+    """The processes that were started for a socket."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if str(sock).encode() in words:
+                    found.append(int(folder.name))
+    return found
+
+
+def test_a_host_ends_with_its_guardian(tmp_path: Path) -> None:
+    guardian = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    path = tmp_path / "door"
+    module = [sys.executable, "-m", "standfast.spark.host", str(path), str(guardian.pid)]
+    with subprocess.Popen(module) as host:
+        guardian.kill()
+        guardian.wait()
+        assert host.wait(timeout=120) == 0
+    assert not path.exists()
+
+
+def test_a_folder_of_somebody_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosting.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = hosting.private_folder(12)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)
+    with pytest.raises(StandfastError, match="does not belong to this user alone"):
+        hosting.private_folder(12)

@@ -1,0 +1,104 @@
+"""What Spark keeps of a shard: written, read again, compacted, and refused when it is another's."""
+
+from __future__ import annotations
+
+import pytest
+
+from standfast.model.stream import Input
+from standfast.spark import state
+from standfast.spark.spec import Spec
+from standfast.spark.state import Meta, WrongState
+
+
+class Cells:
+    """Cells in a dictionary."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+        self.entries: dict[tuple[int, int], bytes] = {}
+
+    def meta(self) -> str | None:
+        return self.text
+
+    def write_meta(self, text: str) -> None:
+        self.text = text
+
+    def entry(self, number: int, piece: int) -> bytes:
+        return self.entries[number, piece]
+
+    def write_entry(self, number: int, piece: int, data: bytes) -> None:
+        assert (number, piece) not in self.entries, "an entry is written once"
+        self.entries[number, piece] = data
+
+    def remove_entry(self, number: int, piece: int) -> None:
+        del self.entries[number, piece]
+
+
+def spec_of(n_shards: int = 2, sql: str = "SELECT * FROM s WHERE v > :x") -> Spec:
+    return Spec({"s": Input.stream("s", {"v": "int64"})}, {"q": sql}, {}, "pairs", n_shards)
+
+
+def test_what_is_written_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "PIECE", 10)
+    cells, spec = Cells(), spec_of()
+    meta = state.read_meta(cells, spec)
+    assert (meta.version, list(state.entries(cells, meta))) == (0, [])
+    written = [b"a snapshot of some size", b"log", b"", b"exactly 10"]
+    meta = state.write_snapshot(cells, meta, written[0], "n0")
+    for i, log in enumerate(written[1:]):
+        meta = state.write_log(cells, meta, log, f"n{i + 1}")
+    again = state.read_meta(cells, spec)
+    assert again == meta
+    assert (again.version, again.nonce) == (4, "n3")
+    assert list(state.entries(cells, again)) == written
+    assert len(cells.entries) == 3 + 1 + 1 + 1
+
+
+def test_a_snapshot_replaces_everything_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "PIECE", 4)
+    cells = Cells()
+    meta = state.write_snapshot(cells, state.read_meta(cells, spec_of()), b"0123456789", "a")
+    meta = state.write_log(cells, meta, b"log", "b")
+    meta = state.write_snapshot(cells, meta, b"new", "c")
+    assert list(state.entries(cells, meta)) == [b"new"]
+    assert list(cells.entries.values()) == [b"new"], "nothing is left behind"
+    assert (meta.version, meta.base_bytes, meta.log_bytes) == (3, 3, 0)
+
+
+def test_snapshots_cost_a_constant_factor_of_the_log() -> None:
+    cells, written, logged = Cells(), 0, 0
+    meta, size = state.read_meta(cells, spec_of()), 100_000
+    for step in range(400):
+        if state.is_snapshot_due(meta, size):
+            total = size * (step + 1)
+            meta = state.write_snapshot(cells, meta, bytes(total), str(step))
+            written += total
+        else:
+            meta = state.write_log(cells, meta, bytes(size), str(step))
+        logged += size
+    assert written < 4 * logged
+    assert len(meta.pieces) < 400
+
+
+def test_many_small_entries_are_put_together() -> None:
+    meta = Meta("d", 1, pieces=(1,) * (state.LOG_ENTRIES + 1), base_bytes=10**9)
+    assert state.is_snapshot_due(meta, 10)
+    assert not state.is_snapshot_due(Meta("d", 1, pieces=(1, 1), base_bytes=10**9), 10)
+    assert state.is_snapshot_due(Meta("d", 1), 10), "the first"
+
+
+def test_another_number_of_shards_is_refused_with_what_to_do() -> None:
+    cells = Cells()
+    state.write_snapshot(cells, state.read_meta(cells, spec_of(2)), b"x", "a")
+    with pytest.raises(WrongState, match="written with 2 shards, the job has 4") as caught:
+        state.read_meta(cells, spec_of(4))
+    assert caught.value.hint == "attach with shards=2, or start with a new checkpoint"
+
+
+def test_another_job_is_refused_and_another_strategy_is_not() -> None:
+    cells, spec = Cells(), spec_of()
+    state.write_snapshot(cells, state.read_meta(cells, spec), b"x", "a")
+    with pytest.raises(WrongState, match="other inputs or templates"):
+        state.read_meta(cells, spec_of(sql="SELECT * FROM s WHERE v < :x"))
+    naive = Spec(spec.inputs, spec.templates, {"q": "naive"}, "counts", spec.n_shards)
+    assert state.read_meta(cells, naive).version == 1
