@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -162,16 +163,23 @@ def test_a_process_is_started_once_found_again_and_replaced_when_killed(
         assert again.is_ready(), "another process was asked"
         assert again.apply(1, "b") == wanted[1]
     (sock,) = [path for path in tmp_path.iterdir() if path.is_socket()]
-    for process in _hosts(sock):
-        os.kill(process, signal.SIGKILL)
+    _end(sock)
     with hosting.connected("query", 0, 1) as talk:
         third = Client(talk)
         third.meta, third.entries = again.meta, again.entries
         assert not third.is_ready()
         third.build()
         assert third.apply(2, "c") == wanted[2]
-    for process in _hosts(sock):
-        os.kill(process, signal.SIGKILL)
+    _end(sock)
+
+
+def _end(sock: Path) -> None:
+    """Kill the host of a socket and wait until it is gone."""
+    processes = _hosts(sock)
+    assert len(processes) == 1
+    os.kill(processes[0], signal.SIGKILL)
+    while _hosts(sock):
+        time.sleep(0.01)
 
 
 def _hosts(sock: Path) -> list[int]:
