@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import islice
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -73,6 +75,58 @@ def test_a_wrong_count_is_noticed(monkeypatch):
 _true_counts = demo._counts
 
 
+def test_brute_force_is_right_about_a_few_rows_by_hand():
+    asked = demo.Asked(_trades(("spot", 10.0, 1.0, 0)), seed=1)
+    asked.queries = {
+        "price_watch": {"symbol": np.array(["A", "A", "B"]), "lo": np.array([9.0, 11.0, 9.0]),
+                        "hi": np.array([10.0, 12.0, 11.0])},
+        "big_trades": {"size": np.array([0.5, 1.0, 2.0])},
+        "basis": {"lo": np.array([1.0, 3.0]), "hi": np.array([2.0, 4.0])},
+        "echoes": {"small": np.array([1.0, 1.0, 2.0]), "large": np.array([5.0, 5.0, 5.0]),
+                   "lo": np.array([11.0, 13.0, 11.0]), "hi": np.array([12.0, 14.0, 12.0])},
+        "bursts": {"spot": np.array([1.0, 1.0, 2.0]), "small": np.array([6.0, 6.0, 6.0]),
+                   "large": np.array([7.0, 7.0, 7.0]), "within": np.array([101, 100, 101])},
+    }  # fmt: skip
+    earlier = _trades(("usdm", 12.0, 7.0, 100), ("spot", 14.0, 7.0, 0))
+    batch = _trades(("cm", 50.0, 0.1, 150), ("spot", 10.0, 1.0, 200))
+    assert asked.brute_force(batch, earlier) == {
+        "price_watch": [0, 1],
+        "big_trades": [0, 2],
+        "basis": [1],
+        "echoes": [1],
+        "bursts": [1],
+    }
+
+
+def test_queries_that_are_asked_leave_in_the_order_in_which_they_came():
+    asked = demo.Asked(_trades(("spot", 10.0, 1.0, 0)), seed=1)
+    first = dict(asked.first(1000))
+    assert {name: each["id"].size for name, each in first.items()} == {
+        "price_watch": 200, "big_trades": 100, "basis": 300, "echoes": 200, "bursts": 200,
+    }  # fmt: skip
+    for turn in range(3):
+        for name, gone, fresh in asked.change():
+            n = first[name]["id"].size // 100
+            assert gone.tolist() == list(range(turn * n, turn * n + n))
+            begin = first[name]["id"].size + turn * n
+            assert fresh["id"].tolist() == list(range(begin, begin + n))
+            assert asked.queries[name]["id"].tolist() == list(range(turn * n + n, begin + n))
+        assert len(asked) == 1000
+
+
+def _trades(*rows):
+    markets, prices, sizes, times = zip(*rows, strict=True)
+    return pa.table(
+        {
+            "market": pa.array(markets),
+            "symbol": pa.array(["A"] * len(rows)),
+            "price": pa.array(prices),
+            "qty": pa.array(sizes),
+            "time": pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC")),
+        }
+    )
+
+
 @pytest.mark.large
 def test_every_trade_of_the_file_is_in_one_step():
     replay = demo.Replay(100, seed=3)
@@ -84,7 +138,8 @@ def test_every_trade_of_the_file_is_in_one_step():
 
 @pytest.mark.large
 def test_the_command_replays_all_and_names_the_picture(tmp_path):
-    done = CliRunner().invoke(app, ["demo", "--queries", "1000", "--out", str(tmp_path)])
+    words = ["demo", "--engine", "embedded", "--queries", "1000", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     text = " ".join(done.output.split())
     assert "1,000 standing queries registered" in text
@@ -93,9 +148,19 @@ def test_the_command_replays_all_and_names_the_picture(tmp_path):
     assert (tmp_path / "demo.png").read_bytes().startswith(PNG)
 
 
-def test_too_few_queries_are_refused():
-    done = CliRunner().invoke(app, ["demo", "--queries", "5"])
+@pytest.mark.parametrize("words", [["--queries", "5"], ["--seed", "-1"], ["--engine", "flink"]])
+def test_options_out_of_range_are_refused(words):
+    done = CliRunner().invoke(app, ["demo", *words])
     assert done.exit_code == 2
+
+
+def test_without_spark_the_command_says_what_to_install_and_how_to_do_without(monkeypatch):
+    monkeypatch.setitem(sys.modules, "standfast.spark_demo", None)
+    done = CliRunner().invoke(app, ["demo"])
+    assert done.exit_code == 2
+    assert "Error: the demo runs on Spark, which is not installed: " in done.output
+    assert "pip install 'standfast[spark]'" in done.output
+    assert "--engine embedded" in done.output
 
 
 def test_the_command_prints_the_catalogue():

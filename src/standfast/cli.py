@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.box import SIMPLE
@@ -28,13 +29,47 @@ def main() -> None:
     app()
 
 
+class Home(StrEnum):
+    """Where the demo runs."""
+
+    SPARK = "spark"
+    EMBEDDED = "embedded"
+
+
 @app.command()
 def demo(
+    engine: Annotated[Home, typer.Option(help="on Spark, or within this process")] = Home.SPARK,
     queries: Annotated[int, typer.Option(min=100, help="how many standing queries")] = 100_000,
-    out: Annotated[Path, typer.Option(help="folder for the picture")] = Path("demo-output"),
-    seed: Annotated[int, typer.Option(help="draws the queries")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="folder for all that is written [demo-output/ENGINE]")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="draws the queries")] = 1,
 ) -> None:
     """Replay real trades against standing queries and draw what happened."""
+    folder = out or Path("demo-output") / engine
+    if engine is Home.EMBEDDED:
+        _embedded_demo(queries, folder, seed)
+        return
+    try:
+        from standfast.spark_demo import play  # Spark is for those who ask for it
+    except ImportError as error:
+        _fail(
+            f"the demo runs on Spark, which is not installed: {error}\n"
+            "  hint: pip install 'standfast[spark]', or do without: demo --engine embedded"
+        )
+    try:
+        play(folder, queries, seed, console)
+    except StandfastError as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"Error: {message}", err=True)
+    raise typer.Exit(2)
+
+
+def _embedded_demo(queries: int, folder: Path, seed: int) -> None:
+    """The demo in this process."""
     console.print("Compiling kernels: half a minute the first time, later they are cached.")
     with console.status("compiling"):
         show.warm_up(seed)
@@ -52,7 +87,7 @@ def demo(
             bar.advance(task)
             live.update(Group(bar, _now(steps)))
     console.print()
-    picture = out / "demo.png"
+    picture = folder / "demo.png"
     show.draw(steps, replay.n_queries, picture)
     console.print(_summary(replay, steps))
     console.print(

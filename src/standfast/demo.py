@@ -35,6 +35,7 @@ from standfast.model.numbers import float_keys, floats_of
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int64]
 Parameters = dict[str, npt.NDArray[Any]]
 
 COLUMNS = {"symbol": "string", "price": "float64", "qty": "float64", "time": "timestamp"}
@@ -84,6 +85,95 @@ class Step:
         return self.n_trades / self.seconds if self.seconds else 0.0
 
 
+class Asked:
+    """The standing queries of a replay, as brute force knows them: parameters by template.
+
+    Queries are drawn around the prices of the moment and come with their ids.
+    """
+
+    def __init__(self, trades: pa.Table, seed: int) -> None:
+        self.queries: dict[str, Parameters] = {}
+        self._n_drawn = dict.fromkeys(TEMPLATES, 0)
+        self._rng = np.random.default_rng(seed)
+        self._prices = _first_prices(trades)
+
+    def __len__(self) -> int:
+        return sum(each["id"].size for each in self.queries.values())
+
+    def first(self, n_queries: int) -> Iterator[tuple[str, Parameters]]:
+        """The queries that a replay begins with, template by template."""
+        for name, share in SHARES.items():
+            yield name, self._add(name, round(n_queries * share))
+
+    def change(self) -> Iterator[tuple[str, Ids, Parameters]]:
+        """The oldest queries of each template leave and as many come: who leaves, what comes."""
+        for name, known in self.queries.items():
+            n = round(CHANGED_SHARE * known["id"].size)
+            self.queries[name] = {hole: values[n:] for hole, values in known.items()}
+            yield name, known["id"][:n], self._add(name, n)
+
+    def see(self, batch: pa.Table) -> None:
+        """From now on these are the prices of the moment."""
+        self._prices.update(_last_prices(batch))
+
+    def brute_force(self, batch: pa.Table, earlier: pa.Table) -> dict[str, list[int]]:
+        """How many queries the first rows of a batch affect, each compared with all of them.
+
+        Rows of a filter are the first trades; those of a join the first spot trades, which meet
+        every future among the earlier trades.
+        """
+        found = {name: list[int]() for name in TEMPLATES}
+        for row in batch.slice(0, CHECKED_ROWS).to_pylist():
+            for name, n in self._of_trade(row).items():
+                found[name].append(n)
+        futures = market(earlier, "futures")
+        for row in market(batch, "spot").slice(0, CHECKED_ROWS).to_pylist():
+            for name, n in self._of_spot(row, futures).items():
+                found[name].append(n)
+        return found
+
+    def hotspots(self) -> Hotspots:
+        """The largest stabbing groups of the band joins."""
+        return hotspots(self.queries["basis"]["lo"], self.queries["basis"]["hi"])
+
+    def _add(self, name: str, n: int) -> Parameters:
+        first = self._n_drawn[name]
+        self._n_drawn[name] += n
+        drawn = _draw(name, n, self._prices, self._rng)
+        fresh: Parameters = {"id": np.arange(first, first + n)} | drawn
+        known = self.queries.get(name)
+        self.queries[name] = (
+            {hole: np.concatenate([known[hole], fresh[hole]]) for hole in fresh} if known else fresh
+        )
+        return fresh
+
+    def _of_trade(self, row: dict[str, Any]) -> dict[str, int]:
+        watch, big = self.queries["price_watch"], self.queries["big_trades"]
+        held = (watch["lo"] <= row["price"]) & (row["price"] <= watch["hi"])
+        return {
+            "price_watch": int((held & (watch["symbol"] == row["symbol"])).sum()),
+            "big_trades": int((row["qty"] >= big["size"]).sum()),
+        }
+
+    def _of_spot(self, row: dict[str, Any], futures: pa.Table) -> dict[str, int]:
+        basis, echoes, bursts = (self.queries[name] for name in JOINS)
+        gaps = futures["price"].to_numpy() - row["price"]
+        found = {"basis": _some_within(gaps, basis["lo"], basis["hi"])}
+        same = futures.filter(pc.equal(futures["symbol"], row["symbol"]))
+        chosen = (echoes["small"] <= row["qty"]) & (row["qty"] <= echoes["large"])
+        lows, highs = echoes["lo"][chosen], echoes["hi"][chosen]
+        found["echoes"] = _some_within(same["price"].to_numpy(), lows, highs)
+        now = pa.scalar(row["time"], same["time"].type).cast(pa.int64()).as_py()
+        apart = np.abs(same["time"].cast(pa.int64()).to_numpy() - now)
+        found["bursts"] = 0
+        for within in np.unique(bursts["within"]):  # a few different ones
+            chosen = (bursts["within"] == within) & (bursts["spot"] <= row["qty"])
+            near = same["qty"].to_numpy()[apart < within]
+            smalls, larges = bursts["small"][chosen], bursts["large"][chosen]
+            found["bursts"] += _some_within(near, smalls, larges)
+        return found
+
+
 class Replay:
     """An engine with the demo's inputs and queries, and the trades still to come."""
 
@@ -94,12 +184,10 @@ class Replay:
             self.engine.stream(name, COLUMNS, time="time", lateness_us=LATENESS_US)
         self.groups = {n: self.engine.register(sql, name=n) for n, sql in TEMPLATES.items()}
         self.n_changed = self.n_checked = 0
-        self._rng = np.random.default_rng(seed)
-        self._asked: dict[str, Parameters] = {}
-        self._hotspots = Hotspots(np.empty(0), np.empty(0, np.int64), 0)
-        self._prices = _first_prices(self.trades)
-        for name, share in SHARES.items():
-            self._add(name, round(n_queries * share))
+        self._asked = Asked(self.trades, seed)
+        for name, fresh in self._asked.first(n_queries):
+            self.groups[name].add(fresh)
+        self._hotspots = self._asked.hotspots()
 
     @property
     def n_queries(self) -> int:
@@ -113,11 +201,11 @@ class Replay:
         """Push the trades in steps of market time, with changes of the queries in between."""
         cuts = self._cuts()
         for number, (start, stop) in enumerate(pairwise(cuts)):
-            if number and number % STEPS_BETWEEN_CHANGES == 0:
+            is_changed = number > 0 and number % STEPS_BETWEEN_CHANGES == 0
+            if is_changed:
                 self._change()
             batch = self.trades.slice(start, stop - start)
-            is_spot = pc.equal(batch["market"], "spot")
-            parts = {"spot": batch.filter(is_spot), "futures": batch.filter(pc.invert(is_spot))}
+            parts = {name: market(batch, name) for name in ("spot", "futures")}
             begin = time.perf_counter()
             answers = self.engine.push("trades", batch)
             counts = {name: _counts(answer) for name, answer in answers.items()}
@@ -125,10 +213,9 @@ class Replay:
             for name in JOINS:
                 counts[name] = np.concatenate([_counts(answers[name]) for answers in joined])
             seconds = time.perf_counter() - begin
-            if number and number % STEPS_BETWEEN_CHANGES == 0:
-                self._check(batch, counts)
-                self._check_joins(parts["spot"], counts, before=start)
-            self._prices.update(_last_prices(batch))
+            if is_changed:
+                self._check(batch, counts, before=start)
+            self._asked.see(batch)
             affected = {name: int(count.sum()) for name, count in counts.items()}
             market_seconds = (number + 1.0) * STEP_SECONDS
             yield Step(market_seconds, batch.num_rows, seconds, affected, self._hotspots)
@@ -138,64 +225,37 @@ class Replay:
         ends = np.arange(arrival[0], arrival[-1], STEP_SECONDS * 1_000_000)[1:-1]
         return [0, *np.searchsorted(arrival, ends).tolist(), arrival.size]
 
-    def _add(self, name: str, n: int) -> None:
-        drawn = _draw(name, n, self._prices, self._rng)
-        ids = self.groups[name].add(drawn).to_numpy()
-        fresh = {"id": ids} | drawn
-        before = self._asked.get(name, {hole: values[:0] for hole, values in fresh.items()})
-        self._asked[name] = {h: np.concatenate([before[h], fresh[h]]) for h in fresh}
-        if name == "basis":
-            self._hotspots = hotspots(self._asked[name]["lo"], self._asked[name]["hi"])
-
     def _change(self) -> None:
-        """The oldest queries leave; as many come, around the prices of the moment."""
-        for name, group in self.groups.items():
-            n = round(CHANGED_SHARE * len(group))
-            group.remove(self._asked[name]["id"][:n])
-            self._asked[name] = {hole: values[n:] for hole, values in self._asked[name].items()}
-            self._add(name, n)
-            self.n_changed += 2 * n
+        for name, ids, fresh in self._asked.change():
+            self.groups[name].remove(ids)
+            self.groups[name].add(fresh)
+            self.n_changed += 2 * ids.size
+        self._hotspots = self._asked.hotspots()
 
-    def _check(self, batch: pa.Table, counts: dict[str, Counts]) -> None:
-        """The first rows of a step again, each compared with every query of the filters."""
-        rows = batch.slice(0, CHECKED_ROWS).to_pylist()
-        watch, big = self._asked["price_watch"], self._asked["big_trades"]
-        for i, row in enumerate(rows):
-            same = watch["symbol"] == row["symbol"]
-            held = same & (watch["lo"] <= row["price"]) & (row["price"] <= watch["hi"])
-            _expect("price_watch", int(held.sum()), counts["price_watch"][i])
-            _expect("big_trades", int((row["qty"] >= big["size"]).sum()), counts["big_trades"][i])
-        self.n_checked += len(rows)
-
-    def _check_joins(self, spot: pa.Table, counts: dict[str, Counts], *, before: int) -> None:
-        """The first spot trades of a step again, with every query and every stored future."""
-        basis, echoes, bursts = (self._asked[name] for name in JOINS)
-        earlier = self.trades.slice(0, before)
-        futures = earlier.filter(pc.not_equal(earlier["market"], "spot"))
-        rows = spot.slice(0, CHECKED_ROWS)
-        times = rows["time"].cast(pa.int64()).to_numpy()
-        for i, row in enumerate(rows.to_pylist()):
-            gaps = futures["price"].to_numpy() - row["price"]
-            _expect("basis", _some_within(gaps, basis["lo"], basis["hi"]), counts["basis"][i])
-            same = futures.filter(pc.equal(futures["symbol"], row["symbol"]))
-            chosen = (echoes["small"] <= row["qty"]) & (row["qty"] <= echoes["large"])
-            lows, highs = echoes["lo"][chosen], echoes["hi"][chosen]
-            found = _some_within(same["price"].to_numpy(), lows, highs)
-            _expect("echoes", found, counts["echoes"][i])
-            apart = np.abs(same["time"].cast(pa.int64()).to_numpy() - times[i])
-            found = 0
-            for within in np.unique(bursts["within"]):  # a few different ones
-                chosen = (bursts["within"] == within) & (bursts["spot"] <= row["qty"])
-                near = same["qty"].to_numpy()[apart < within]
-                found += _some_within(near, bursts["small"][chosen], bursts["large"][chosen])
-            _expect("bursts", found, counts["bursts"][i])
-        self.n_checked += rows.num_rows
+    def _check(self, batch: pa.Table, counts: dict[str, Counts], *, before: int) -> None:
+        """The first rows of a step again, by brute force."""
+        found = self._asked.brute_force(batch, self.trades.slice(0, before))
+        for name, expected in found.items():
+            for n, counted in zip(expected, counts[name], strict=False):
+                expect(name, n, int(counted))
+        self.n_checked += len(found["price_watch"]) + len(found["basis"])
 
 
 def warm_up(seed: int) -> None:
     """Compile all that a replay calls, by the beginning of a small one."""
     for _ in islice(Replay(1000, seed).steps(), STEPS_BETWEEN_CHANGES + 2):
         pass
+
+
+def market(trades: pa.Table, name: str) -> pa.Table:
+    """The trades of the spot market, or those of both markets of futures."""
+    is_spot = pc.equal(trades["market"], "spot")
+    return trades.filter(is_spot if name == "spot" else pc.invert(is_spot))
+
+
+def expect(name: str, expected: int, counted: int) -> None:
+    """Assert that as many queries were found affected as brute force finds."""
+    assert expected == counted, f"{name}: {counted} affected queries, brute force finds {expected}"
 
 
 def hotspots(lows: Floats, highs: Floats) -> Hotspots:
@@ -301,7 +361,3 @@ def _some_within(values: Floats, lows: Floats, highs: Floats) -> int:
     ascending = np.sort(values)
     inside = np.searchsorted(ascending, lows) < np.searchsorted(ascending, highs, "right")
     return int(inside.sum())
-
-
-def _expect(name: str, expected: int, counted: int) -> None:
-    assert expected == counted, f"{name}: {counted} affected queries, brute force finds {expected}"

@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from standfast.spark import run as module
 from standfast.spark.run import private_folder
 
 EXAMPLE = ROOT / "examples" / "prices"
+LONGEST_S = 600  # a run that hangs is a failure, not a wait
 # Which trade affects which query of the example, by hand.
 PAIRS = {
     ("cheap", 1): [4, 8],
@@ -143,7 +145,7 @@ def _counts(text: str) -> Counter[str]:
     """The counters in a summary: what became of rows and changes, and how many were affected."""
     lines = [x for x in text.splitlines() if x.startswith(("rows: ", "queries: "))]
     lines += [x.rpartition("rows/s, ")[2] for x in text.splitlines() if "micro-batches, " in x]
-    found = re.findall(r"([\d,]+) (\w+)", " ".join(lines))
+    found = re.findall(r"(\d[\d,]*) (\w+)", " ".join(lines))
     return Counter({name: int(number.replace(",", "")) for number, name in found})
 
 
@@ -172,18 +174,22 @@ def test_a_job_that_is_stopped_goes_on_at_the_next_start(tmp_path):
         stderr=subprocess.STDOUT, text=True, cwd=tmp_path,
     ) as running:  # fmt: skip
         assert running.stdout is not None
+        killer = threading.Timer(LONGEST_S, running.kill)
+        killer.start()
         before = ""
         for line in running.stdout:
             before += line
             if line.startswith("batch 0: "):
                 running.send_signal(signal.SIGINT)
+        killer.cancel()
         assert running.wait() == 0, before
     assert "Stopped; the next start goes on from here." in before
     file.write_text(text)
     shutil.move(tmp_path / "second.csv", second)
     done = subprocess.run(
-        _command("run", file), env=_environment(), cwd=tmp_path, capture_output=True, text=True
-    )
+        _command("run", file), env=_environment(), cwd=tmp_path, capture_output=True, text=True,
+        timeout=LONGEST_S,
+    )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "batch 1: 4 rows in" in done.stdout
     assert _counts(before) + _counts(done.stdout) == Counter(COUNTS)
@@ -196,7 +202,6 @@ def test_a_job_that_is_stopped_goes_on_at_the_next_start(tmp_path):
 PROGRAM = """
 import sys
 from rich.console import Console
-from pyspark.sql.types import Row
 from standfast.errors import StandfastError
 from standfast.spark.run import decoded, run
 from standfast.spark.session import session
@@ -205,7 +210,8 @@ spark, console = session(master="local[2]"), Console()
 run(sys.argv[1], console=console, spark=spark, dry_run=True)
 for _ in range(2):
     run(sys.argv[1], console=console, spark=spark)
-messages = spark.createDataFrame([(b'{"a": 1, "b": "x", "c": 2}',), (b"broken",), (None,)], "value binary")
+texts = [(b'{"a": 1, "b": "x", "c": 2}',), (b"broken",), (None,)]
+messages = spark.createDataFrame(texts, "value binary")
 print(decoded(messages, {"a": "int64", "b": "string", "at": "timestamp"}).collect())
 try:
     run(sys.argv[2], console=console, spark=spark)
@@ -225,7 +231,7 @@ def test_a_job_of_static_rows_is_one_pass_that_can_be_repeated(tmp_path):
     kafka.write_text(re.sub(r'"csv"\npath = "trades"', '"kafka"', file.read_text()))
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(file), str(kafka)], env=_environment(), cwd=tmp_path,
-        capture_output=True, text=True,
+        capture_output=True, text=True, timeout=LONGEST_S,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "template  cheap: filter over trades" in done.stdout
