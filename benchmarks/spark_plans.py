@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,20 @@ Plan = Callable[[DataFrame], DataFrame]  # from (event, ...) to (event, queries)
 FEWEST = 64
 BINS = 1 << 20  # of a join key, at most
 PATIENCE = 12  # a plan may take this many times what other series may
+
+
+class HasWorks(Protocol):
+    """A case of a figure with works by their number of queries."""
+
+    @property
+    def works(self) -> dict[float, Work]: ...
+
+
+class HasRules(Protocol):
+    """A case with works of so few queries that each can be a streaming query."""
+
+    @property
+    def rules(self) -> dict[float, Work]: ...
 
 
 class NestedLoops:
@@ -146,11 +160,11 @@ def batch_of(columns: Columns, n: int) -> DataFrame:
 def plain(plan: Callable[[Work], Plan], most_queries: float = np.inf) -> Any:
     """Events per second of a plan, on as many events as a few seconds allow.
 
-    Returns a series over works; those with more than `most_queries` are left out.
+    Returns a series over the works of a case; those with more than `most_queries` are left out.
     """
 
-    def measure(works: dict[float, Work]) -> Iterator[Reading]:
-        for x, work in works.items():
+    def measure(case: HasWorks) -> Iterator[Reading]:
+        for x, work in case.works.items():
             if work.queries["id"].size <= most_queries:
                 yield _measured(plan(work), work)._replace(x=x)
                 spark().catalog.clearCache()
@@ -171,9 +185,9 @@ def _measured(plan: Plan, work: Work) -> Reading:
         n = min(n_events, int(n * np.clip(enough / took, 2, 16)))
 
 
-def rule_by_rule(works: dict[float, Work]) -> Iterator[Reading]:
+def rule_by_rule(case: HasRules) -> Iterator[Reading]:
     """Events per second of one streaming query for each rule, all over the same stream."""
-    for x, work in works.items():
+    for x, work in case.rules.items():
         bins = BandBins(work)
         rules = list(zip(*(work.queries[name].tolist() for name in ("lo", "hi")), strict=True))
         few = batch_of(work.events, work.n_checked)

@@ -37,7 +37,9 @@ from standfast.spark.talk import Gone, receive, send
 from standfast.spark.wire import Chunk, chunks_from_bytes, chunks_to_bytes
 
 COMPACT_DDL = "kind int, body binary, " + ", ".join(f"{name} bigint" for name in COUNTS)
-WAITING = -1  # the entry of chunks that came as first state and wait for the first rows
+# Entries beside those that are numbered from 0 on.
+WAITING = -1  # chunks that came as first state and wait for the first rows
+META = -2
 
 
 class ShardFailed(StandfastError):
@@ -45,10 +47,13 @@ class ShardFailed(StandfastError):
 
 
 class SparkCells:
-    """Spark's state of one key as the cells of a shard."""
+    """Spark's state of one key as the cells of a shard.
+
+    All of it is one map, the meta row too: setting up a second variable costs each task as much as
+    all its reads and writes.
+    """
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        text = types.StructType([types.StructField("text", types.StringType())])
         place = types.StructType(
             [
                 types.StructField("number", types.LongType()),
@@ -56,30 +61,31 @@ class SparkCells:
             ]
         )
         data = types.StructType([types.StructField("data", types.BinaryType())])
-        self._meta = handle.getValueState("meta", text)
-        self._entries = handle.getMapState("entries", place, data)
+        self._cells = handle.getMapState("cells", place, data)
 
     def meta(self) -> str | None:
-        found = self._meta.get()
-        return None if found is None else str(found[0])
+        found = self.found(META, 0)
+        return None if found is None else found.decode()
 
     def write_meta(self, text: str) -> None:
-        self._meta.update((text,))
+        self.write_entry(META, 0, text.encode())
 
     def entry(self, number: int, piece: int) -> bytes:
-        found = self._entries.getValue((number, piece))
-        if found is None:
+        data = self.found(number, piece)
+        if data is None:
             raise ShardFailed(f"entry {number}, {piece} is missing from the state of a shard")
-        return bytes(found[0])
+        return data
+
+    def found(self, number: int, piece: int) -> bytes | None:
+        """What a cell holds, if it holds anything."""
+        value = self._cells.getValue((number, piece))
+        return None if value is None else bytes(value[0])
 
     def write_entry(self, number: int, piece: int, data: bytes) -> None:
-        self._entries.updateValue((number, piece), (data,))
+        self._cells.updateValue((number, piece), (data,))
 
     def remove_entry(self, number: int, piece: int) -> None:
-        self._entries.removeKey((number, piece))
-
-    def has(self, number: int, piece: int) -> bool:
-        return self._entries.containsKey((number, piece))
+        self._cells.removeKey((number, piece))
 
 
 class ShardProcessor(StatefulProcessor):
@@ -98,15 +104,17 @@ class ShardProcessor(StatefulProcessor):
     def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
         """Keep what the job starts with until the first rows come, so that it is reported then."""
         piece = 0
-        while self._cells.has(WAITING, piece):
+        while self._cells.found(WAITING, piece) is not None:
             piece += 1
         for chunk in _chunks(initialState):
             self._cells.write_entry(WAITING, piece, chunks_to_bytes([chunk]))
             piece += 1
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        chunks = self._waiting() + [chunk for frame in rows for chunk in _chunks(frame)]
-        yield from self._applied(int(key[0]), chunks)
+        meta = read_meta(self._cells, self._spec)
+        waiting = [] if meta.version else self._waiting()
+        chunks = waiting + [chunk for frame in rows for chunk in _chunks(frame)]
+        yield from self._applied(int(key[0]), meta, chunks)
 
     def close(self) -> None:
         """Nothing is held between tasks: the shard lives in its host."""
@@ -114,18 +122,18 @@ class ShardProcessor(StatefulProcessor):
     def _waiting(self) -> list[Chunk]:
         found: list[Chunk] = []
         piece = 0
-        while self._cells.has(WAITING, piece):
-            found += chunks_from_bytes(self._cells.entry(WAITING, piece))
+        while (data := self._cells.found(WAITING, piece)) is not None:
+            found += chunks_from_bytes(data)
             self._cells.remove_entry(WAITING, piece)
             piece += 1
         return found
 
-    def _applied(self, shard: int, chunks: list[Chunk]) -> Iterator[pd.DataFrame]:
+    def _applied(self, shard: int, meta: Meta, chunks: list[Chunk]) -> Iterator[pd.DataFrame]:
         """Have the chunks applied; a host that dies before its first answer is replaced once."""
         n_sent = 0
         for attempt in (1, 2):
             try:
-                for frame in self._asked(shard, chunks):
+                for frame in self._asked(shard, meta, chunks):
                     n_sent += 1
                     yield frame
             except (Gone, ConnectionError) as error:
@@ -137,8 +145,8 @@ class ShardProcessor(StatefulProcessor):
             else:
                 return
 
-    def _asked(self, shard: int, chunks: list[Chunk]) -> Iterator[pd.DataFrame]:
-        meta, begin = read_meta(self._cells, self._spec), time.perf_counter()
+    def _asked(self, shard: int, meta: Meta, chunks: list[Chunk]) -> Iterator[pd.DataFrame]:
+        begin = time.perf_counter()
         with connected(query_id(), shard, self._spec.n_shards) as talk:
             rebuilt = self._ready(talk, meta)
             nonce = uuid.uuid4().hex
