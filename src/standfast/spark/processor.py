@@ -25,7 +25,7 @@ from standfast.errors import StandfastError
 from standfast.spark.hosting import connected
 from standfast.spark.outputs import COUNTS, TALLY
 from standfast.spark.shard import Shard
-from standfast.spark.spec import Spec
+from standfast.spark.spec import Spec, name_of
 from standfast.spark.state import (
     Meta,
     entries,
@@ -162,7 +162,8 @@ class ShardProcessor(StatefulProcessor):
 
     def _ready(self, talk: Any, meta: Meta) -> bool:
         """Make sure that the host has the shard of this version; tells if it had to be rebuilt."""
-        send(talk, {"do": "ask", "version": meta.version, "nonce": meta.nonce})
+        asked = {"do": "ask", "job": name_of(self._spec_text), "version": meta.version}
+        send(talk, asked | {"nonce": meta.nonce})
         if _answer(talk)[0]["ready"]:
             return False
         request = {"do": "build", "spec": self._spec_text, "version": meta.version}
