@@ -188,7 +188,8 @@ def _end(sock: Path) -> None:
     processes = _hosts(sock)
     assert len(processes) == 1
     os.kill(processes[0], signal.SIGKILL)
-    while hosting.lives(processes[0]):  # its socket answers as long
+    while (talk := hosting._try(sock)) is not None:  # its last threads are on their way out
+        talk.close()
         time.sleep(0.01)
 
 
