@@ -37,6 +37,7 @@ from standfast.spark.talk import Gone, receive, send
 from standfast.spark.wire import Chunk, chunks_from_bytes, chunks_to_bytes
 
 COMPACT_DDL = "kind int, body binary, " + ", ".join(f"{name} bigint" for name in COUNTS)
+REST_SECONDS = 0.2
 WAITING = -1  # the entry of chunks that came as first state and wait for the first rows
 
 
@@ -136,6 +137,7 @@ class ShardProcessor(StatefulProcessor):
                     ) from error
             else:
                 return
+            time.sleep(REST_SECONDS)  # a host that is dying answers for a moment longer
 
     def _asked(self, shard: int, chunks: list[Chunk]) -> Iterator[pd.DataFrame]:
         meta, begin = read_meta(self._cells, self._spec), time.perf_counter()
