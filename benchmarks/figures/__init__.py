@@ -35,6 +35,13 @@ NAMES = (
     "bar_window_memory",
     "bar_filter",
     "bar_register",
+    "spark_queries",
+    "spark_select",
+    "spark_batch",
+    "spark_shards",
+    "spark_state",
+    "spark_floor",
+    "spark_restart",
 )
 
 

@@ -49,13 +49,13 @@ def test_a_job_that_is_right_says_how_it_is_answered(spark, frames):
         ({"queries": "none"}, "queries are 'none', not a DataFrame"),
         (
             {"templates": {"f": "SELECT * FROM a WHERE y > :lo"}},
-            "template 'f': there is no column 'y'",
+            "template 'f': an unknown column: y",
         ),
         (
             {"templates": {"f": "SELECT * FROM a WHERE odd > :lo"}},
-            "template 'f': there is no column 'odd'",
+            "template 'f': an unknown column: odd",
         ),
-        ({"templates": {"f": "SELECT * FROM c WHERE x > :lo"}}, "template 'f': there is no input"),
+        ({"templates": {"f": "SELECT * FROM c WHERE x > :lo"}}, "template 'f': an unknown input: c"),
         (
             {"templates": {"f": "SELECT * FROM a WHERE s = :lo"}},
             "template 'f': parameter 'lo' takes text, got double",
