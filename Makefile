@@ -36,7 +36,7 @@ test-spark: $(READY)
 	$(PYTEST) -m sweep
 
 test-recovery: $(READY)
-	PYTHONPATH=tests $(BIN)/python -m recovery --all
+	$(BIN)/python -m tests.recovery
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -238,7 +238,7 @@ def empty(events: DataFrame) -> DataFrame:
     # Made from functions, because Spark's names of the methods are not in this style.
     nothing = type("Nothing", (StatefulProcessor,), {"init": init, "handleInputRows": rows_of})
     n = events.sparkSession.sparkContext.defaultParallelism
-    keys = functions.array(*(functions.lit(key) for key in shard_keys(n, n)))
+    keys = functions.array(*(functions.lit(key) for key in shard_keys(n)))
     shard = functions.get(keys, functions.pmod(functions.col("b"), functions.lit(n)).cast("int"))
     return (
         events.withColumn("shard", shard)

@@ -10,7 +10,7 @@ from tests.recovery.harness import kills_of, run
 
 # Home, sink, kills: all targets, half of them between state and commit.
 PLAN = (
-    ("local", "file", "driver@commit host@any worker@any driver@plan host@state driver@any"),
+    ("local", "file", "driver@commit host@any worker@any driver@files host@state driver@any"),
     ("local", "once", "driver@sink host@plan worker@plan driver@state worker@any driver@commit"),
     ("cluster", "file", "executor@any driver@commit host@any executor@state worker@any"),
     ("cluster", "once", "executor@plan driver@sink worker@plan executor@any host@state driver@any"),

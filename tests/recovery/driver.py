@@ -22,7 +22,11 @@ from standfast.spark.session import session
 from standfast.spark.sinks import once
 
 PAUSE_SECONDS = 0.25
-CONF = {"spark.executor.memory": "1g", "spark.sql.shuffle.partitions": "2"}
+CONF = {
+    "spark.executor.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.minBatchesToRetain": "1000",  # the checkpoint tells what was read when
+}
 
 
 def main(folder: Path, master: str, sink: str, shards: int) -> None:

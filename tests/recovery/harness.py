@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from tests.recovery import processes
-from tests.recovery.history import WORLD, expected, found, history_of
+from tests.recovery.history import WORLD, Files, expected_of, files_of, found, history_of
 from tests.recovery.processes import Process
 from tests.recovery.watching import MOMENTS, Watched
 from tests.spark.cluster import ROOT, cluster, environment
@@ -80,6 +80,7 @@ class Report:
     n_checked: int = 0
     lost: int = 0
     twice: int = 0
+    n_joined: int = 0  # files that came together, because a driver died while they were noted
 
     def judge(self, wanted: Played, got: Played) -> None:
         """Count what is missing and what is too much."""
@@ -109,6 +110,7 @@ class Report:
     def verdict(self) -> str:
         n_hit = sum(landed.has_hit for landed in self.landed)
         counts = f"{n_hit} kills, {self.n_checked} answers and letters checked"
+        counts += f" ({self.n_joined} times files came together)" if self.n_joined else ""
         said = "; ".join(self.faults())
         return f"FAIL: {said} ({counts})" if said else f"ok: {counts}, 0 lost, 0 twice"
 
@@ -121,10 +123,9 @@ class Run:
     """A job in a folder that is killed according to a plan."""
 
     def __init__(
-        self, folder: Path, master: str, workers: Sequence[int], sink: str, seed: int, last: int
+        self, folder: Path, master: str, workers: Sequence[int], sink: str, seed: int
     ) -> None:
-        """`last` is the number of the last micro-batch."""
-        self.folder, self.master, self.sink, self.last = folder, master, sink, last
+        self.folder, self.master, self.sink = folder, master, sink
         self.watched = Watched(folder / "checkpoint", folder / "out")
         self._workers = workers  # of the cluster; none if the driver is its own executor
         self._rng = Random(seed)
@@ -220,7 +221,6 @@ def run(
     """Run the job of a seed, kill it as planned, and count what is in its sink."""
     report = Report(kills)
     history = history_of(seed, 3 * len(kills) + 2)
-    wanted = expected(history, SHARDS)
 
     def landed(one: Landed) -> None:
         report.landed.append(one)
@@ -235,12 +235,22 @@ def run(
             started = stack.enter_context(cluster(folder / "cluster"))
             master, workers = started.url, started.workers
         try:
-            with _running(Run(folder, master, workers, sink, seed, len(history) - 1)) as job:
+            with _running(Run(folder, master, workers, sink, seed)) as job:
                 job.carry_out(kills, landed)
-            report.judge(wanted, found(folder / "out"))
+            files = files_of(folder / "checkpoint")
+            _check_all_read(files, len(history))
+            report.n_joined = sum(len(paths) > 1 for taken in files for paths in taken.values())
+            report.judge(expected_of(files, SHARDS), found(folder / "out"))
         except Stopped as error:
             report.trouble = str(error)
     return report
+
+
+def _check_all_read(files: Sequence[Files], n_files: int) -> None:
+    """Every file of every input is in exactly one micro-batch."""
+    for name in files[0]:
+        numbers = sorted(int(path.stem) for taken in files for path in taken[name])
+        assert numbers == list(range(n_files)), f"the files of {name} that were read: {numbers}"
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -10,7 +11,7 @@ from random import Random
 import pytest
 from tests.recovery import processes
 from tests.recovery.harness import Kill, Landed, Report, kills_of, run
-from tests.recovery.history import WORLD, expected, history_of
+from tests.recovery.history import WORLD, expected, files_of, history_of, tasks_of
 from tests.recovery.watching import MOMENTS, Watched
 from tests.spark.reference import Played
 
@@ -94,16 +95,48 @@ def test_a_kill_has_hit_only_what_was_alive():
 
 def test_the_moment_of_a_job_is_read_from_its_files(tmp_path):
     watched = Watched(tmp_path / "checkpoint", tmp_path / "out")
-    seen = []
+    seen, offsets = [], 'v1\n{}\n{"logOffset":%d}\n-\n'
     for path in (
-        "checkpoint/offsets/0", "checkpoint/state/0/1/1.changelog", "out/_spark_metadata/0",
-        "checkpoint/commits/0", "checkpoint/offsets/1", "checkpoint/state/0/0/2.zip",
+        "checkpoint/sources/0/0", "checkpoint/offsets/0", "checkpoint/state/0/1/1.changelog",
+        "out/_spark_metadata/0", "checkpoint/commits/0",
+        "checkpoint/sources/0/1", "checkpoint/offsets/1", "checkpoint/state/0/0/2.zip",
         "out/batch=1/_SUCCESS", "checkpoint/commits/1",
     ):  # fmt: skip
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).touch()
+        (tmp_path / path).write_text(offsets % int(path[-1]) if "offsets" in path else "")
         seen.append(" ".join(name for name, is_now in MOMENTS.items() if is_now(watched)))
-    assert seen == ["any plan", "any state commit", "any sink commit", "any"] * 2
+    planned = ["any plan", "any state commit", "any sink commit", "any"]
+    assert seen == ["", *planned, "any files", *planned]
+
+
+def test_what_each_micro_batch_read_is_told_by_the_checkpoint(tmp_path):
+    """The second micro-batch has two files of an input, the third has none of it."""
+    sizes = {"a/0000": 10, "a/0001": 10, "a/0002": 20, "queries/0000": 1, "queries/0002": 1}
+    for name, size in sizes.items():
+        path = tmp_path / "in" / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(size))
+
+    def write(log: str, *entries: object) -> None:
+        path = tmp_path / log
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(["v1", *map(json.dumps, entries)]))
+
+    def note(name: str, place: int) -> dict[str, object]:
+        return {"path": (tmp_path / "in" / f"{name}.parquet").as_uri(), "batchId": place}
+
+    write("sources/0/1.compact", note("a/0000", 0), note("a/0001", 1))
+    write("sources/0/2", note("a/0002", 2))
+    write("sources/1/0", note("queries/0000", 0))
+    write("sources/1/1", note("queries/0002", 1))
+    for batch, ends in enumerate([(0, 0), (2, 0), (2, 1)]):
+        write(f"offsets/{batch}", {}, *({"logOffset": end} for end in ends))
+    files = files_of(tmp_path)
+    names = [{n: [p.stem for p in paths] for n, paths in f.items() if paths} for f in files]
+    assert names == [
+        {"a": ["0000"], "queries": ["0000"]}, {"a": ["0001", "0002"]}, {"queries": ["0002"]}
+    ]  # fmt: skip
+    assert [[p.stem for p in task] for task in tasks_of(files[1]["a"])] == [["0002"], ["0001"]]
 
 
 def test_the_killed_job_has_answers_of_every_template_and_letters():

@@ -1,14 +1,16 @@
 """Where a streaming query stands, read from its checkpoint and its sink.
 
-    offsets/N   state/0/<shard>/N+1.changelog   sink has N   commits/N   offsets/N+1
-    |--- plan --|------------- state -----------|--- sink ---|
-                |--------------- commit ---------------------|
+    sources/*/N   offsets/N   state/0/<shard>/N+1.changelog   sink has N   commits/N   sources/*/N+1
+    |--- files ---|-- plan ---|------------- state -----------|--- sink ---|
+                              |--------------- commit ---------------------|
 
-A micro-batch that the driver dies in is done again.
+A micro-batch that the driver dies in is done again; files that were noted and not yet planned go
+into a micro-batch with those after them.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,19 @@ class Watched:
     def planned(self) -> int:
         """The last micro-batch that has begun, -1 for none."""
         return _last(self.checkpoint / "offsets")
+
+    def in_files(self) -> bool:
+        """A source has noted files that are in no micro-batch yet."""
+        batch = self.planned()
+        if batch < 0 or batch > self.committed():
+            return False
+        try:
+            lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
+        except FileNotFoundError:
+            return False
+        ends = [-1 if line == "-" else json.loads(line)["logOffset"] for line in lines]
+        folder = self.checkpoint / "sources"
+        return any(_last(folder / str(i)) > end for i, end in enumerate(ends))
 
     def in_plan(self) -> bool:
         """A micro-batch has begun, and no shard has written its state."""
@@ -58,6 +73,7 @@ class Watched:
 # The moments that kills are aimed at. `any` is any time at all.
 MOMENTS: dict[str, Callable[[Watched], bool]] = {
     "any": lambda watched: watched.planned() >= 0,
+    "files": Watched.in_files,
     "plan": Watched.in_plan,
     "state": Watched.in_state,
     "sink": Watched.in_sink,
@@ -67,6 +83,7 @@ MOMENTS: dict[str, Callable[[Watched], bool]] = {
 
 def _last(folder: Path) -> int:
     try:
-        return max((int(p.name) for p in folder.iterdir() if p.name.isdecimal()), default=-1)
+        names = [path.name.removesuffix(".compact") for path in folder.iterdir()]
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
     except FileNotFoundError:
         return -1

@@ -89,23 +89,30 @@ class Embedded:
         return engine
 
     def play(self, batch: Batch, number: int) -> None:
-        """Changes, then the rows of each input, then the time."""
+        """A micro-batch in which each input is read by one task."""
+        found = {name: [table] for name, table in tables(self.world, batch).items()}
+        self.play_tasks(batch.changes, found, number)
+
+    def play_tasks(
+        self, changes: Sequence[Row], tasks: Mapping[str, Sequence[pa.Table]], number: int
+    ) -> None:
+        """Changes, then the rows of each input, task by task, then the time."""
         counts = dict.fromkeys(COUNTED, 0)
-        self.registry += bool(batch.changes)
-        for row in batch.changes:
+        self.registry += bool(changes)
+        for row in changes:
             what = self._change(row)
             counts[what] += 1
         n_before = self.played.answers.total()
-        found = tables(self.world, batch)
         for name in self.world.inputs:
             before = self._engines[1].counters(name)
-            self._push(name, found[name], number)
+            for table in tasks[name]:
+                self._push(name, table, number)
             after = self._engines[1].counters(name)
             for what in ROWS:
                 counts[what] += after[what] - before[what]
         for name, declared in self.world.inputs.items():
-            if declared.time is not None:
-                self._advance(name, found[name][declared.time])
+            for table in tasks[name] if declared.time is not None else ():
+                self._advance(name, table[declared.time])
         counts["answers"] = self.played.answers.total() - n_before
         counts["registry"] = self.registry
         counts["queries"] = sum(map(len, self._groups.values()))

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from standfast.model.stream import Input
 from standfast.spark import hosting
 from standfast.spark.host import Host
 from standfast.spark.outputs import ANSWERS
-from standfast.spark.spec import Spec
+from standfast.spark.spec import Spec, name_of
 from standfast.spark.state import Meta
 from standfast.spark.talk import Gone, receive, send
 from standfast.spark.wire import chunks_to_bytes
@@ -52,8 +52,9 @@ class Client:
         self.meta = Meta(SPEC.digest, 1)
         self.entries: list[bytes] = []
 
-    def is_ready(self) -> bool:
-        send(self.talk, {"do": "ask", "version": self.meta.version, "nonce": self.meta.nonce})
+    def is_ready(self, spec: Spec = SPEC) -> bool:
+        asked = {"do": "ask", "job": name_of(spec.to_json()), "version": self.meta.version}
+        send(self.talk, asked | {"nonce": self.meta.nonce})
         return bool(receive(self.talk)[0]["ready"])
 
     def build(self) -> None:
@@ -138,6 +139,15 @@ def test_two_attempts_at_one_version_differ_by_their_nonce() -> None:
         assert not client.is_ready()
 
 
+def test_a_host_is_not_gone_on_with_by_a_job_that_wants_another_form() -> None:
+    """A job that was stopped may go on, in the same Spark, with other answers asked for."""
+    with served() as client:
+        client.build()
+        client.apply(0, "a")
+        assert client.is_ready()
+        assert not client.is_ready(replace(SPEC, form="counts"))
+
+
 def test_a_mistake_is_told_and_the_shard_is_given_up() -> None:
     with served() as client:
         client.build()
@@ -178,7 +188,8 @@ def _end(sock: Path) -> None:
     processes = _hosts(sock)
     assert len(processes) == 1
     os.kill(processes[0], signal.SIGKILL)
-    while _hosts(sock):
+    while (talk := hosting._try(sock)) is not None:  # its last threads are on their way out
+        talk.close()
         time.sleep(0.01)
 
 
@@ -203,6 +214,29 @@ def test_a_host_ends_with_its_guardian(tmp_path: Path) -> None:
         guardian.wait()
         assert host.wait(timeout=120) == 0
     assert not path.exists()
+
+
+def test_what_dead_executors_left_is_swept_away_and_nothing_else(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    while hosting.lives(ended.pid):  # nobody has waited for it: it is there by name only
+        time.sleep(0.01)
+    assert Path(f"/proc/{ended.pid}").exists()
+    assert hosting.lives(os.getpid())
+    user = os.getuid()
+    dead, alive = (tmp_path / f"standfast-{user}-{n}" for n in (ended.pid, os.getpid()))
+    kept = [alive, tmp_path / f"standfast-{user}-x", tmp_path / "standfast-other"]
+    for folder in (dead, *kept):
+        folder.mkdir()
+        (folder / "0.lock").touch()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        door.bind(str(dead / "0"))
+        door.listen()
+        hosting.sweep(tmp_path)
+        assert dead.exists(), "a host answers there"
+    hosting.sweep(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted(kept)
+    ended.wait()
+    assert not hosting.lives(ended.pid)
 
 
 def test_a_folder_of_somebody_else_is_refused(

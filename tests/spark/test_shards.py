@@ -12,7 +12,7 @@ from standfast.model.template import Template
 from standfast.spark.packing import ARRIVED, Place, pack_rows
 from standfast.spark.shards import hashed, plan, shard_keys, spark_hash
 from standfast.spark.spec import EVENT, Spec
-from standfast.spark.wire import ROWS, Chunk
+from standfast.spark.wire import NO_TIME, ROWS, TICK, Chunk
 
 INPUTS = {
     "s": Input.stream("s", {"k": "int64", "name": "string", "v": "float64", "id": "int64"}),
@@ -139,12 +139,34 @@ def test_equal_values_have_equal_hashes() -> None:
     assert ints[0] == ints[2]
 
 
-def test_shards_fall_into_different_partitions() -> None:
-    for n_shards, n_partitions in [(1, 1), (2, 2), (4, 4), (3, 8), (5, 2), (7, 200)]:
-        keys = shard_keys(n_shards, n_partitions)
-        assert len(set(keys)) == n_shards
-        partitions = {spark_hash(key) % n_partitions for key in keys}
-        assert len(partitions) == min(n_shards, n_partitions)
+def test_shards_fall_evenly_into_partitions_however_many_there_are() -> None:
+    keys = shard_keys(7)
+    for n_partitions in (1, 2, 3, 4, 8, 200):
+        assert [spark_hash(key) % n_partitions for key in keys] == [
+            i % n_partitions for i in range(7)
+        ]
+
+
+def test_the_numbers_of_shards_are_ints_and_stay_when_more_are_added() -> None:
+    keys = shard_keys(4096)
+    assert len(set(keys)) == 4096
+    assert all(-(1 << 31) <= key < 1 << 31 for key in keys)
+    assert shard_keys(5) == keys[:5]
+
+
+def test_the_first_shard_takes_part_in_every_micro_batch() -> None:
+    """It refuses a state of another number of shards; a new shard would begin with nothing."""
+    inputs = {name: INPUTS[name] for name in ("s", "d")}
+    spec = Spec(inputs, {"q": SELECT.format("s", "d", "k", "k")}, {}, "pairs", 4)
+    asked = 0
+    for key in range(20):
+        chunks = packed(spec, 0, pa.table({"k": [key], "name": ["x"], "v": [0.5], "id": [1]}))
+        assert 0 in {shard for shard, _ in chunks}
+        ticks = [chunk for _, chunk in chunks if chunk.kind == TICK]
+        assert [chunk.time_us for chunk in ticks] in ([], [NO_TIME])
+        asked += len(ticks)
+    assert 0 < asked < 20
+    assert packed(spec, 0, pa.table({"k": [0]}).slice(1)) == []
 
 
 def test_the_hash_is_that_of_spark() -> None:

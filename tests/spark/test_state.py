@@ -102,3 +102,17 @@ def test_another_job_is_refused_and_another_strategy_is_not() -> None:
         state.read_meta(cells, spec_of(sql="SELECT * FROM s WHERE v < :x"))
     naive = Spec(spec.inputs, spec.templates, {"q": "naive"}, "counts", spec.n_shards)
     assert state.read_meta(cells, naive).version == 1
+
+
+def test_inputs_and_templates_in_another_order_are_another_job() -> None:
+    """The log of a shard has their numbers, so one would be taken for the other."""
+    one, two = (Input.stream(name, {"v": "int64"}) for name in ("s", "d"))
+    sqls = {"q": "SELECT * FROM s WHERE v > :x", "p": "SELECT * FROM d WHERE v > :x"}
+    turned = {"p": sqls["p"], "q": sqls["q"]}
+    specs = [
+        Spec({"s": one, "d": two}, sqls, {}, "pairs", 1),
+        Spec({"d": two, "s": one}, sqls, {}, "pairs", 1),
+        Spec({"s": one, "d": two}, turned, {}, "pairs", 1),
+    ]
+    assert len({spec.digest for spec in specs}) == 3
+    assert Spec.from_json(specs[0].to_json()).digest == specs[0].digest

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from standfast.errors import StandfastError
+from standfast.spark.hosting import lives
 from standfast.spark.shard import Shard
-from standfast.spark.spec import Spec
+from standfast.spark.spec import Spec, name_of
 from standfast.spark.state import Meta, is_snapshot_due
 from standfast.spark.talk import Gone, receive, send
 from standfast.spark.wire import chunks_from_bytes
@@ -30,10 +31,11 @@ LOOK_SECONDS = 0.5
 
 
 class Host:
-    """One shard and what version of it this is."""
+    """One shard, what job it works for, and what version of it this is."""
 
     def __init__(self) -> None:
         self.shard: Shard | None = None
+        self.job = ""
         self.version = -1
         self.nonce = ""
 
@@ -57,10 +59,10 @@ class Host:
     def _do(self, talk: socket.socket, head: dict[str, Any], blobs: list[bytes]) -> None:
         if head["do"] == "ask":
             known = self.shard is not None
-            same = (self.version, self.nonce) == (head["version"], head["nonce"])
-            send(talk, {"ready": known and same})
+            wanted = (head["job"], head["version"], head["nonce"])
+            send(talk, {"ready": known and (self.job, self.version, self.nonce) == wanted})
         elif head["do"] == "build":
-            self.shard = build(Spec.from_json(head["spec"]), blobs)
+            self.shard, self.job = build(Spec.from_json(head["spec"]), blobs), name_of(head["spec"])
             self.version, self.nonce = head["version"], head["nonce"]
             send(talk, {"ready": True})
         else:
@@ -106,7 +108,7 @@ def main(path: str, guardian: int) -> None:
     door.settimeout(LOOK_SECONDS)
     host, worked = Host(), time.monotonic()
     try:
-        while _lives(guardian) and _has(path, mine) and time.monotonic() - worked < IDLE_SECONDS:
+        while lives(guardian) and _has(path, mine) and time.monotonic() - worked < IDLE_SECONDS:
             try:
                 talk, _ = door.accept()
             except TimeoutError:
@@ -119,17 +121,7 @@ def main(path: str, guardian: int) -> None:
             worked = time.monotonic()
     finally:
         if _has(path, mine):
-            _tidy(Path(path), alone=not _lives(guardian))
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+            _tidy(Path(path), alone=not lives(guardian))
 
 
 def _tidy(path: Path, *, alone: bool) -> None:

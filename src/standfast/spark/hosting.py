@@ -1,7 +1,8 @@
 """Finding the host of a shard on this machine, or starting one.
 
 A host listens at a socket in a folder that only this user may enter, named after the executor. Of
-several workers that look for one at the same time, the first starts it and the others wait.
+several workers that look for one at the same time, the first starts it and the others wait. Whoever
+starts one removes what dead executors have left.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from standfast.errors import StandfastError
@@ -71,7 +73,36 @@ def _reached(path: Path, n_shards: int) -> socket.socket:
         return talk if talk is not None else _started(path, n_shards)
 
 
+def lives(process: int) -> bool:
+    """Whether a process is there and more than a name that nobody has asked for yet."""
+    try:
+        os.kill(process, 0)
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's, or a system that has no such file
+        return True
+    return state not in "ZX"
+
+
+def sweep(folders: Path) -> None:
+    """Remove the folders of executors that are gone and of which no host answers."""
+    for folder in folders.glob(f"standfast-{os.getuid()}-*"):
+        number = folder.name.rpartition("-")[2]
+        if not number.isdecimal() or lives(int(number)) or folder.is_symlink():
+            continue
+        with suppress(OSError):
+            for path in folder.iterdir():
+                talk = _try(path) if path.is_socket() else None
+                if talk is not None:
+                    talk.close()
+                    break
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 def _started(path: Path, n_shards: int) -> socket.socket:
+    sweep(Path(tempfile.gettempdir()))
     threads = max(1, (os.cpu_count() or 1) // n_shards)
     environment = os.environ | {"STANDFAST_THREADS": str(threads), "NUMBA_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)

@@ -18,7 +18,7 @@ from standfast.engine.door import AHEAD_US
 from standfast.errors import BadInput
 from standfast.spark.shards import Part, places
 from standfast.spark.spec import EVENT, Spec
-from standfast.spark.wire import CHANGES, CHUNK_FIELDS, ROWS, TICK, Chunk, to_ipc
+from standfast.spark.wire import CHANGES, CHUNK_FIELDS, NO_TIME, ROWS, TICK, Chunk, to_ipc
 
 # Rows of a task that are cut into chunks together.
 GATHERED = 1 << 17
@@ -48,6 +48,7 @@ def pack_rows(
     """The chunks of one task's rows of the input with this number."""
     source = spec.inputs[spec.names[number]]
     seen = n_chunks = 0
+    is_met = False  # whether the first shard has any of the rows
     latest: int | None = None
     for table, arrived in _gathered(batches):
         events = (
@@ -72,11 +73,15 @@ def pack_rows(
                     to_ipc(some),
                 )  # fmt: skip
                 n_chunks += 1
+                is_met |= 0 in shards
                 rows += [(keys[s], chunk._replace(owned=s == owner)) for s in shards]
         yield _batch(rows)
     if latest is not None and latest >= 0:
         tick = Chunk(TICK, number, 0, place.task, 0, False, 0, latest, b"")
         yield _batch([(key, tick) for key in keys])
+    elif seen and not is_met:
+        # The first shard is asked in every micro-batch: it knows whether the state fits the job.
+        yield _batch([(keys[0], Chunk(TICK, number, 0, place.task, 0, False, 0, NO_TIME, b""))])
 
 
 def pack_changes(

@@ -110,7 +110,7 @@ def attached(
         declared, dict(templates), dict(strategies or {}), outputs.form_of(output), n_shards
     )
     assert spec.output.schema, "refused here what cannot be asked"
-    keys = shard_keys(n_shards, int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200))
+    keys = shard_keys(n_shards)
     text = spec.to_json()
     packed = {
         name: _packed(taken(source, declared[name]), partial(_pack_rows, text, keys, i))

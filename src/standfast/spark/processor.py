@@ -25,7 +25,7 @@ from standfast.errors import StandfastError
 from standfast.spark.hosting import connected
 from standfast.spark.outputs import COUNTS, TALLY
 from standfast.spark.shard import Shard
-from standfast.spark.spec import Spec
+from standfast.spark.spec import Spec, name_of
 from standfast.spark.state import (
     Meta,
     entries,
@@ -37,6 +37,7 @@ from standfast.spark.talk import Gone, receive, send
 from standfast.spark.wire import Chunk, chunks_from_bytes, chunks_to_bytes
 
 COMPACT_DDL = "kind int, body binary, " + ", ".join(f"{name} bigint" for name in COUNTS)
+REST_SECONDS = 0.2
 # Entries beside those that are numbered from 0 on.
 WAITING = -1  # chunks that came as first state and wait for the first rows
 META = -2
@@ -144,6 +145,7 @@ class ShardProcessor(StatefulProcessor):
                     ) from error
             else:
                 return
+            time.sleep(REST_SECONDS)  # a host that is dying answers for a moment longer
 
     def _asked(self, shard: int, meta: Meta, chunks: list[Chunk]) -> Iterator[pd.DataFrame]:
         begin = time.perf_counter()
@@ -170,7 +172,8 @@ class ShardProcessor(StatefulProcessor):
 
     def _ready(self, talk: Any, meta: Meta) -> bool:
         """Make sure that the host has the shard of this version; tells if it had to be rebuilt."""
-        send(talk, {"do": "ask", "version": meta.version, "nonce": meta.nonce})
+        asked = {"do": "ask", "job": name_of(self._spec_text), "version": meta.version}
+        send(talk, asked | {"nonce": meta.nonce})
         if _answer(talk)[0]["ready"]:
             return False
         request = {"do": "build", "spec": self._spec_text, "version": meta.version}

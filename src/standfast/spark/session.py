@@ -30,6 +30,7 @@ from standfast.errors import StandfastError
 
 LEAST_JAVA = 17
 LOOPBACK = "127.0.0.1"
+TASK_TRIES = 4
 
 _STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 # Spark asks for a module that small Javas come without, and does well without it.
@@ -63,7 +64,7 @@ def session(
     """Start Spark, or join the session that runs already in this process."""
     folder = Path(tempfile.mkdtemp(prefix="standfast-"))  # only its owner may enter
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    given = dict(conf or {})
+    given, master = dict(conf or {}), patient(master)
     settings = settings_for(master, folder) | given
     whole = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     whole.setMaster(master).setAppName(name)
@@ -75,6 +76,12 @@ def session(
         n_tasks = spark.sparkContext.defaultParallelism
         spark.conf.set("spark.sql.shuffle.partitions", str(n_tasks))
     return spark
+
+
+def patient(master: str) -> str:
+    """The master; one of this machine's tries a task again, as a cluster does."""
+    cores = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
+    return f"local[{cores[1] or 1},{TASK_TRIES}]" if cores else master
 
 
 def settings_for(master: str, folder: Path) -> dict[str, str]:

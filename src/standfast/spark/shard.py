@@ -23,6 +23,7 @@ from standfast.spark.outputs import ANSWERS, COUNTS, LETTER_SCHEMA, LETTERS, pac
 from standfast.spark.spec import EVENT, Spec
 from standfast.spark.wire import (
     CHANGES,
+    NO_TIME,
     ROWS,
     TICK,
     Chunk,
@@ -77,7 +78,7 @@ class Shard:
                 self._take(chunk, name, done)
                 if self._engines[chunk.part].holds_rows(name):
                     kept.append(chunk)
-            else:
+            elif chunk.time_us != NO_TIME:
                 name = self.spec.names[chunk.name]
                 ticks[name] = max(ticks.get(name, 0), chunk.time_us)
         kept += [

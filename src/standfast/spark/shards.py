@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Literal
 
 import numpy as np
@@ -32,6 +31,9 @@ from standfast.model.template import Template
 Deal = Literal["rows", "keys", "events"]
 Int64s = npt.NDArray[np.int64]
 _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+# Of Murmur3, as Spark uses it.
+_SEED, _MASK = 42, 0xFFFFFFFF
+_ROUND, _FINAL = (0xCC9E2D51, 0x1B873593, 0xE6546B64), (0x85EBCA6B, 0xC2B2AE35)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,30 +159,44 @@ def mixed(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return spread
 
 
-def shard_keys(n_shards: int, n_partitions: int) -> list[int]:
-    """A number for each shard, such that Spark puts them into different partitions if it can."""
-    found: dict[int, int] = {}
-    rest: list[int] = []
-    for number in count():
-        if len(found) == min(n_shards, n_partitions) and len(found) + len(rest) >= n_shards:
-            break
-        taken = found.setdefault(spark_hash(number) % n_partitions, number)
-        if taken != number:
-            rest.append(number)
-    return (list(found.values()) + rest)[:n_shards]
+def shard_keys(n_shards: int) -> list[int]:
+    """A number for each shard that Spark hashes to 0, 1, 2, ...
+
+    So shards are spread evenly over partitions, however many there are, and a shard keeps its
+    number when a job goes on with other partitions.
+    """
+    return [_hashed_to(i) for i in range(n_shards)]
 
 
 def spark_hash(value: int) -> int:
     """How Spark hashes an int column: Murmur3 with 32 bits and the seed 42."""
-    mask = 0xFFFFFFFF
+    k = _turned(value * _ROUND[0], 15) * _ROUND[1] & _MASK
+    h = (_turned(_SEED ^ k, 13) * 5 + _ROUND[2] & _MASK) ^ 4
+    h = (h ^ h >> 16) * _FINAL[0] & _MASK
+    h = (h ^ h >> 13) * _FINAL[1] & _MASK
+    return _signed(h ^ h >> 16)
 
-    def turned(x: int, by: int) -> int:
-        return (x << by | x >> (32 - by)) & mask
 
-    k = turned(value * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
-    h = (turned(42 ^ k, 13) * 5 + 0xE6546B64) & mask
-    h ^= 4
-    h = (h ^ h >> 16) * 0x85EBCA6B & mask
-    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
-    h ^= h >> 16
-    return h - (1 << 32) if h >= 1 << 31 else h
+def _hashed_to(code: int) -> int:
+    """The only int that `spark_hash` takes to this one: its steps backwards."""
+    h = code & _MASK
+    h = (h ^ h >> 16) * _inverse(_FINAL[1]) & _MASK
+    h = (h ^ h >> 13 ^ h >> 26) * _inverse(_FINAL[0]) & _MASK
+    h ^= h >> 16 ^ 4
+    k = _SEED ^ _turned((h - _ROUND[2]) * _inverse(5), 32 - 13)
+    return _signed(_turned(k * _inverse(_ROUND[1]), 32 - 15) * _inverse(_ROUND[0]) & _MASK)
+
+
+def _turned(x: int, by: int) -> int:
+    """The lowest 32 bits, turned to the left."""
+    x &= _MASK
+    return (x << by | x >> (32 - by)) & _MASK
+
+
+def _inverse(factor: int) -> int:
+    """What undoes multiplying with an odd number in 32 bits."""
+    return pow(factor, -1, _MASK + 1)
+
+
+def _signed(x: int) -> int:
+    return x - (1 << 32) if x >= 1 << 31 else x

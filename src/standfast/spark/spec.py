@@ -100,7 +100,16 @@ class Spec:
 
     @cached_property
     def digest(self) -> str:
-        """Tells jobs apart whose state does not fit each other."""
+        """Tells jobs apart whose state does not fit each other.
+
+        The order of inputs and templates counts: the log of a shard has their numbers.
+        """
         known = json.loads(self.to_json())
         del known["strategies"], known["form"], known["n_shards"]
-        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
+        known["order"] = [list(self.inputs), list(self.templates)]
+        return name_of(json.dumps(known, sort_keys=True))
+
+
+def name_of(text: str) -> str:
+    """A short name for a job as `to_json` wrote it: another form of output has another."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
