@@ -55,7 +55,10 @@ def test_a_job_that_is_right_says_how_it_is_answered(spark, frames):
             {"templates": {"f": "SELECT * FROM a WHERE odd > :lo"}},
             "template 'f': an unknown column: odd",
         ),
-        ({"templates": {"f": "SELECT * FROM c WHERE x > :lo"}}, "template 'f': an unknown input: c"),
+        (
+            {"templates": {"f": "SELECT * FROM c WHERE x > :lo"}},
+            "template 'f': an unknown input: c",
+        ),
         (
             {"templates": {"f": "SELECT * FROM a WHERE s = :lo"}},
             "template 'f': parameter 'lo' takes text, got double",

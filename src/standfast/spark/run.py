@@ -6,6 +6,7 @@ A job that is stopped, by a signal or worse, goes on from its checkpoint at the 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -62,7 +63,8 @@ def run(
         _print(console, f"Answers: {pipeline.output.path}")
         return totals
     except PySparkException as error:
-        raise JobFailed(_first_line(error), hint="look at the pipeline file") from error
+        what, hint = told(error)
+        raise JobFailed(what, hint=hint or "look at the pipeline file") from error
     finally:
         if spark is None:
             used.stop()
@@ -135,10 +137,9 @@ def _stream(job: Job, pipeline: Pipeline, console: Console) -> Totals:
         totals = _watch(query, stop, console)
     failure = query.exception()
     if failure and not stop.is_set():
-        raise JobFailed(
-            f"the job stopped: {_first_line(failure)}",
-            hint="the next start goes on from the checkpoint",
-        )
+        what, hint = told(failure)
+        hint = hint or "the next start goes on from the checkpoint"
+        raise JobFailed(f"the job stopped: {what}", hint=hint)
     if stop.is_set():
         _print(console, "Stopped; the next start goes on from here.")
     return totals
@@ -201,5 +202,14 @@ def _print(console: Console, *texts: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n", 1)[0]
+def told(error: BaseException) -> tuple[str, str]:
+    """What an error says and what to do, dug out of the traces that Spark wraps it in.
+
+    That is the last error of ours, else the last one of Python, else the first line.
+    """
+    text = str(error).strip()
+    own = re.findall(r"^standfast\.[\w.]+: (.+)(?:\n  hint: (.+))?", text, re.M)
+    if own:
+        return own[-1][0], own[-1][1]
+    other = re.findall(r"^([A-Za-z_]\w*(?:\.\w+)*(?:Error|Exception): .+)", text, re.M)
+    return (other[-1] if other else text.split("\n", 1)[0]), ""
