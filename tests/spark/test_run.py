@@ -174,7 +174,10 @@ def _counts(text: str) -> Counter[str]:
     lines = [x for x in text.splitlines() if x.startswith(("rows: ", "queries: "))]
     lines += [x.rpartition("affected ")[2] for x in text.splitlines() if "micro-batches, " in x]
     found = re.findall(r"(\d[\d,]*) (\w+)", " ".join(lines))
-    return Counter({name: int(number.replace(",", "")) for number, name in found})
+    total: Counter[str] = Counter()
+    for number, name in found:
+        total[name] += int(number.replace(",", ""))
+    return total
 
 
 def _written(folder: Path) -> tuple[dict[tuple[str, int], list[int]], list[str]]:
@@ -191,8 +194,16 @@ def _written(folder: Path) -> tuple[dict[tuple[str, int], list[int]], list[str]]
 
 
 def test_a_job_that_is_stopped_goes_on_at_the_next_start(tmp_path):
-    """The first file, Ctrl-C, the second file: as if nothing had happened in between."""
+    """The first file, Ctrl-C, the second file: as if nothing had happened in between.
+
+    The stock is named after the trades here; as it is no stream, it is there before them.
+    """
     file = _example(tmp_path / "prices")
+    text = file.read_text()
+    stock = text[text.index("[inputs.stock]") : text.index("[inputs.trades]")]
+    file.write_text(
+        text.replace(stock, "").replace("[templates.cheap]", f"{stock}[templates.cheap]")
+    )
     second = file.parent / "trades" / "second.csv"
     second.rename(tmp_path / "second.csv")
     text = file.read_text()
@@ -264,6 +275,7 @@ def test_a_job_of_static_rows_is_one_pass_that_can_be_repeated(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "template  cheap: filter over trades" in done.stdout
     assert done.stdout.count(f"Answers: {file.parent / 'answers'}") == 2
+    assert _counts(done.stdout) == Counter({name: 2 * n for name, n in COUNTS.items()})
     assert "Row(a=1, b='x', at=None), Row(a=None" in done.stdout
     assert "JobFailed" in done.stdout
     pairs, reasons = _written(file.parent / "answers")

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ from standfast.errors import StandfastError
 from standfast.model.query import Kind
 from standfast.spark.pipeline import Job, attached
 from standfast.spark.pipeline_file import AVAILABLE_NOW, FILE_FORMATS, Pipeline, Rows, read_pipeline
-from standfast.spark.progress import Snapshot, Totals, line, live, summary
+from standfast.spark.progress import METRICS, Snapshot, Totals, line, live, summary
 from standfast.spark.session import session
 from standfast.spark.sinks import once
 from standfast.spark.sources import SPARK_TYPES, Source
@@ -55,11 +56,8 @@ def run(
         if dry_run:
             _print(console, job.explain())
             return Totals()
-        if pipeline.streams:
-            totals = _stream(job, pipeline, console)
-            _print(console, *summary(totals))
-        else:
-            totals = _batch(job, pipeline)
+        totals = _stream(job, pipeline, console) if pipeline.streams else _batch(job, pipeline)
+        _print(console, *summary(totals))
         _print(console, f"Answers: {pipeline.output.path}")
         return totals
     except PySparkException as error:
@@ -115,14 +113,19 @@ def private_folder(path: str) -> None:
     """Make a folder that only its owner may enter, unless it is there or somewhere else."""
     folder = Path(path)
     if folder.is_absolute() and not folder.exists():
-        folder.mkdir(parents=True)
-        folder.chmod(0o700)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
 
 
 def _batch(job: Job, pipeline: Pipeline) -> Totals:
     """Everything is there already: one pass."""
+    begin = time.perf_counter()
     once(job, pipeline.output.path)(job.everything, 0)
-    return Totals()
+    assert job.counted is not None, "a job of static frames counts"
+    took = {"batchId": 0, "batchDuration": round(1e3 * (time.perf_counter() - begin))}
+    snapshot = Snapshot.of(took | {"observedMetrics": {METRICS: job.counted.get}})
+    assert snapshot is not None, "Spark has not told what was counted"
+    return Totals().plus(snapshot)
 
 
 def _stream(job: Job, pipeline: Pipeline, console: Console) -> Totals:
