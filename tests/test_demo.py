@@ -168,3 +168,10 @@ def test_the_command_prints_the_catalogue():
     assert done.exit_code == 0
     assert done.output.startswith("# Strategies\n")
     assert "| `hotspot` |" in done.output
+
+
+def test_without_spark_a_pipeline_file_is_refused_with_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "standfast.spark.run", None)
+    done = CliRunner().invoke(app, ["run", "any.toml"])
+    assert done.exit_code == 2
+    assert "Error: pipeline files run on Spark, which is not installed: " in done.output

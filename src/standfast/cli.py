@@ -152,13 +152,17 @@ def run(
     dry_run: Annotated[bool, typer.Option(help="tell the plan and read no rows")] = False,
 ) -> None:
     """Run a pipeline file on Spark; stopped by Ctrl-C, it goes on from there at the next start."""
-    from standfast.spark.run import run as run_pipeline  # Spark is for those who ask for it
-
+    try:
+        from standfast.spark.run import run as run_pipeline  # Spark is for those who ask for it
+    except ImportError as error:
+        _fail(
+            f"pipeline files run on Spark, which is not installed: {error}\n"
+            "  hint: pip install 'standfast[spark]'"
+        )
     try:
         run_pipeline(file, console=console, dry_run=dry_run)
     except StandfastError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        _fail(str(error))
 
 
 @app.command()

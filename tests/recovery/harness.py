@@ -31,6 +31,7 @@ LOCAL = "local[2,4]"  # two cores, and a task may fail three times
 TARGETS = ("driver", "executor", "host", "worker")
 STEP_SECONDS = 0.002
 PATIENCE_SECONDS = 300.0
+GONE_SECONDS = 60.0
 
 
 class Kill(NamedTuple):
@@ -241,9 +242,22 @@ def run(
             _check_all_read(files, len(history))
             report.n_joined = sum(len(paths) > 1 for taken in files for paths in taken.values())
             report.judge(expected_of(files, SHARDS), found(folder / "out"))
+            if not _all_hosts_end(folder):
+                report.trouble = "hosts of shards are left behind"
         except Stopped as error:
             report.trouble = str(error)
     return report
+
+
+def _all_hosts_end(folder: Path) -> bool:
+    """Whether no host lives on after its job; those of a local one have their sockets here."""
+    end = time.monotonic() + GONE_SECONDS
+    while time.monotonic() < end:
+        alive = [p for p in processes.living() if p.runs("standfast.spark.host")]
+        if not any(word.startswith(f"{folder}/") for p in alive for word in p.words):
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def _check_all_read(files: Sequence[Files], n_files: int) -> None:

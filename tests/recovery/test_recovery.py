@@ -15,16 +15,26 @@ from tests.recovery.history import WORLD, expected, files_of, history_of, tasks_
 from tests.recovery.watching import MOMENTS, Watched
 from tests.spark.reference import Played
 
-KILLS = "driver@commit host@any worker@any driver@plan"
+KILLS = "driver@commit host@any worker@any driver@files driver@plan"
+
+
+# A handful for every day; `make test-recovery` has the rest.
+@pytest.mark.parametrize(
+    ("sink", "kills"), [("file", "driver@commit host@any worker@any"), ("once", "driver@sink")]
+)
+def test_a_killed_job_loses_nothing_and_says_nothing_twice(sink, kills):
+    report = run("local", sink, 0, kills_of(kills, "local"))
+    assert report.faults() == []
+    assert len(report.landed) == len(kills.split())
+    assert report.n_checked > 1000
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("sink", ["file", "once"])
-def test_a_killed_job_loses_nothing_and_says_nothing_twice(sink):
-    report = run("local", sink, 0, kills_of(KILLS, "local"))
+def test_a_job_that_is_killed_in_all_its_moments_says_everything_once(sink):
+    report = run("local", sink, 1, kills_of(KILLS, "local"))
     assert report.faults() == []
-    assert len(report.landed) == 4
-    assert report.n_checked > 1000
+    assert len(report.landed) == 5
 
 
 def played(*answers: str) -> Played:

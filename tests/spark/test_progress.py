@@ -11,10 +11,10 @@ from rich.console import Console
 from standfast.spark.progress import FATES, Snapshot, Totals, line, live, size, summary
 
 METRICS = {
-    "used": 90, "late": 4, "duplicate": 5, "rejected": 1, "answers": 30, "added": 7, "removed": 2,
-    "repeated": 1, "refused": 3, "rebuilds": 0, "queries": 1_000, "stored": 400,
-    "state_bytes": 2_500_000, "memory_bytes": 12_000, "engine_us": 40_000, "transfer_us": 6_000,
-    "state_us": 14_000,
+    "used": 90, "late": 4, "duplicate": 5, "rejected": 1, "answers": 30, "affected": 30,
+    "added": 7, "removed": 2, "repeated": 1, "refused": 3, "rebuilds": 0, "queries": 1_000,
+    "stored": 400, "state_bytes": 2_500_000, "memory_bytes": 12_000, "peak_bytes": 300_000,
+    "engine_us": 40_000, "transfer_us": 6_000, "state_us": 14_000,
 }  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_a_report_becomes_a_snapshot():
     assert snapshot.counts["received"] == 100
     assert snapshot.levels == {
         "queries": 1_000, "registry": 13, "stored": 400, "state_bytes": 2_500_000,
-        "memory_bytes": 12_000,
+        "memory_bytes": 12_000, "peak_bytes": 300_000,
     }  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def test_a_line_tells_one_batch():
     assert snapshot is not None
     assert line(snapshot) == (
         "batch 3: 100 rows in 200 ms (Spark 140, transfer 6, engine 40, state 14 ms), 500 rows/s, "
-        "30 affected of 1,000 queries (registry 13), state 2.5 MB"
+        "1,000 queries (registry 13) affected 30 times, state 2.5 MB"
     )
 
 
@@ -120,7 +120,8 @@ def test_the_screen_shows_rates_split_state_and_registry():
     shown = _shown(live(_total([_progress(0), _progress(1)])))
     for piece in (
         "500", "56 come in; 200 so far", "200 ms", "#1: Spark 140, transfer 6, engine 40, state 14",
-        "30", "of 1,000 in registry version 11", "2.5 MB", "400 rows stored, 12.0 kB of memory",
+        "30", "times; 1,000 queries in registry version 11", "2.5 MB",
+        "400 rows stored", "12.0 kB", "in all shards; the largest process had 300.0 kB",
         "180 used + 8 late + 10 duplicate + 2 rejected",
         "14 added, 4 removed, 2 repeated, 6 refused",
     ):  # fmt: skip
@@ -133,11 +134,12 @@ def test_the_screen_waits_for_the_first_batch():
 
 def test_the_summary_tells_the_whole_run():
     assert summary(_total([_progress(0), _progress(1)])) == [
-        "2 micro-batches, 200 rows in 0.4 s: 500 rows/s, 60 affected queries",
+        "2 micro-batches, 200 rows in 0.4 s: 500 rows/s, queries affected 60 times",
         "rows: 200 received = 180 used + 8 late + 10 duplicate + 2 rejected",
         "queries: 14 added, 4 removed, 2 repeated, 6 refused",
-        "time: Spark 280, transfer 12, engine 80, state 28 ms; state 2.5 MB, "
-        "1,000 queries at registry version 11",
+        "time: Spark 280, transfer 12, engine 80, state 28 ms; 1,000 queries at registry version "
+        "11",
+        "memory: state 2.5 MB, shards 12.0 kB, the largest process 300.0 kB",
     ]
     assert summary(Totals())[0].startswith("0 micro-batches, 0 rows in 0.0 s: 0 rows/s")
 

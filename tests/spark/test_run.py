@@ -37,7 +37,7 @@ PAIRS = {
 }
 COUNTS = {
     "received": 12, "used": 10, "late": 0, "duplicate": 1, "rejected": 1, "added": 6, "removed": 1,
-    "repeated": 0, "refused": 1, "affected": 14,
+    "repeated": 0, "refused": 1, "times": 14,
 }  # fmt: skip
 
 
@@ -120,6 +120,34 @@ def test_a_wrong_file_ends_the_command_with_what_and_where(tmp_path):
     assert CliRunner().invoke(app, ["run", str(tmp_path / "none.toml")]).exit_code == 2
 
 
+TRACE = """[STREAM_FAILED] Query [id = 1] terminated with exception: An exception was raised by
+Traceback (most recent call last):
+  File "py4j/clientserver.py", line 636, in _call_proxy
+pyspark.errors.exceptions.captured.PythonException: An exception was thrown from the Python worker
+Traceback (most recent call last):
+  File "state.py", line 61, in read_meta
+{0}
+SQLSTATE: 38000 SQLSTATE: XXKST
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            TRACE.format("standfast.spark.state.WrongState: 2 shards\n  hint: go on with 2"),
+            ("2 shards", "go on with 2"),
+        ),
+        (TRACE.format("standfast.errors.BadInput: too many"), ("too many", "")),
+        (TRACE.format("OSError: [Errno 28] No space"), ("OSError: [Errno 28] No space", "")),
+        ("[PATH_NOT_FOUND] there is no such path\n at java.lang", (
+            "[PATH_NOT_FOUND] there is no such path", "")),
+    ],
+)  # fmt: skip
+def test_what_went_wrong_is_dug_out_of_the_traces_around_it(text, said):
+    assert module.told(Exception(text)) == said
+
+
 def test_the_documented_example_is_the_one_that_runs():
     shown = dict(doc_names.blocks((ROOT / "docs" / "pipeline.md").read_text()))
     assert shown["toml"] == (EXAMPLE / "pipeline.toml").read_text()
@@ -144,9 +172,12 @@ def _environment() -> dict[str, str]:
 def _counts(text: str) -> Counter[str]:
     """The counters in a summary: what became of rows and changes, and how many were affected."""
     lines = [x for x in text.splitlines() if x.startswith(("rows: ", "queries: "))]
-    lines += [x.rpartition("rows/s, ")[2] for x in text.splitlines() if "micro-batches, " in x]
+    lines += [x.rpartition("affected ")[2] for x in text.splitlines() if "micro-batches, " in x]
     found = re.findall(r"(\d[\d,]*) (\w+)", " ".join(lines))
-    return Counter({name: int(number.replace(",", "")) for number, name in found})
+    total: Counter[str] = Counter()
+    for number, name in found:
+        total[name] += int(number.replace(",", ""))
+    return total
 
 
 def _written(folder: Path) -> tuple[dict[tuple[str, int], list[int]], list[str]]:
@@ -163,8 +194,16 @@ def _written(folder: Path) -> tuple[dict[tuple[str, int], list[int]], list[str]]
 
 
 def test_a_job_that_is_stopped_goes_on_at_the_next_start(tmp_path):
-    """The first file, Ctrl-C, the second file: as if nothing had happened in between."""
+    """The first file, Ctrl-C, the second file: as if nothing had happened in between.
+
+    The stock is named after the trades here; as it is no stream, it is there before them.
+    """
     file = _example(tmp_path / "prices")
+    text = file.read_text()
+    stock = text[text.index("[inputs.stock]") : text.index("[inputs.trades]")]
+    file.write_text(
+        text.replace(stock, "").replace("[templates.cheap]", f"{stock}[templates.cheap]")
+    )
     second = file.parent / "trades" / "second.csv"
     second.rename(tmp_path / "second.csv")
     text = file.read_text()
@@ -236,6 +275,7 @@ def test_a_job_of_static_rows_is_one_pass_that_can_be_repeated(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "template  cheap: filter over trades" in done.stdout
     assert done.stdout.count(f"Answers: {file.parent / 'answers'}") == 2
+    assert _counts(done.stdout) == Counter({name: 2 * n for name, n in COUNTS.items()})
     assert "Row(a=1, b='x', at=None), Row(a=None" in done.stdout
     assert "JobFailed" in done.stdout
     pairs, reasons = _written(file.parent / "answers")

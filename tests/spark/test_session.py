@@ -160,8 +160,16 @@ told = [
     spark.conf.get("spark.sql.session.timeZone"), spark.sparkContext.appName,
     spark.sparkContext.uiWebUrl, spark.conf.get("spark.driver.host"), oct(folder.stat().st_mode),
 ]
+java = spark.sparkContext._gateway.proc.pid
+sockets = {path.readlink().name for path in Path(f"/proc/{java}/fd").iterdir() if path.is_symlink()}
+heard = set()
+for kind in ("tcp", "tcp6"):
+    for line in Path(f"/proc/{java}/net/{kind}").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
+            heard.add(words[1].partition(":")[0])
 spark.stop()
-print(*told, folder)
+print(*told, *sorted(heard), folder)
 """
 
 
@@ -179,7 +187,8 @@ def test_a_session_is_quiet_local_and_private_and_leaves_nothing(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     *told, folder = done.stdout.split()
     mode = oct(stat.S_IFDIR | 0o700)
-    assert told == ["7", "3", "Asia/Tokyo", "mine", "None", "127.0.0.1", mode]
+    loopback = "0100007F"  # the only address at which Java listens
+    assert told == ["7", "3", "Asia/Tokyo", "mine", "None", "127.0.0.1", mode, loopback]
     assert not Path(folder).exists()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bin"]
 

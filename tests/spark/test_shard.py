@@ -12,6 +12,7 @@ from tests.spark.playing import NOW_US, Outcome, chunks_of
 
 from standfast import Engine
 from standfast.model.stream import Input
+from standfast.spark import shard as module
 from standfast.spark.outputs import form_of
 from standfast.spark.packing import ROW_BITS, TASK_BITS
 from standfast.spark.shard import Shard
@@ -238,3 +239,37 @@ def test_compact_forms_say_the_same(form: str) -> None:
         streams = {key: n for key, n in per_event.items() if key[0] not in ("table", "mixed")}
         found = {(t, n, e, 1, r): q for (t, n, e, q, r) in compact if t not in ("table", "mixed")}
         assert found == streams
+
+
+@pytest.mark.parametrize("form", ["pairs", "spans", "counts"])
+def test_rows_are_pushed_in_pieces_whose_answers_fit_into_memory(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand answers at once, and every row brings a hundred."""
+    monkeypatch.setattr(module, "ANSWERS_AT_ONCE", 1000)
+    source = Input.stream("s", {"v": "float64"})
+    sqls = {"q": "SELECT * FROM s WHERE v BETWEEN :lo AND :hi"}
+    spec, outcome = Spec({"s": source}, sqls, {}, form_of(form), 1), Outcome()
+    shard, sizes = Shard(spec), list[int]()
+    push = Engine.push
+
+    def noted(engine: Engine, name: str, rows: pa.Table) -> Any:
+        sizes.append(rows.num_rows)
+        return push(engine, name, rows)
+
+    monkeypatch.setattr(Engine, "push", noted)
+    n = 100
+    changes = pa.table({"template": ["q"] * n, "id": range(n), "lo": [0.0] * n, "hi": [1.0] * n})
+    for batch in range(2):
+        rows = {"s": pa.table({"v": [0.5] * 500})}
+        (chunks,) = chunks_of(spec, batch, changes if batch == 0 else None, rows, tasks=1)
+        outcome.apply(spec, shard, chunks)
+    first = module.FIRST_ROWS_AT_ONCE
+    if form == "counts":  # a number for each row, however many queries it counts
+        assert sizes == [first, 500 - first, 500]
+    else:
+        assert sizes[0] == first
+        assert max(sizes[1:]) == 10
+    assert sum(sizes) == 1000
+    assert outcome.tally["affected"] == 1000 * n
+    assert 0 < outcome.tally["memory_bytes"] < outcome.tally["peak_bytes"]

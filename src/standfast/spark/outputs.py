@@ -15,6 +15,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from standfast.engine.answer import Answer
 from standfast.errors import BadInput
@@ -31,12 +32,12 @@ LETTER_SCHEMA = pa.schema([(name, pa.string()) for name in LETTER_FIELDS])
 # Counted for each micro-batch and shard. Over the shards `WIDEST` are the largest, others summed.
 COUNTS = (
     "received", "used", "late", "duplicate", "rejected", "added", "removed", "repeated", "refused",
-    "answers", "registry", "queries", "stored", "state_bytes", "memory_bytes", "engine_us",
-    "transfer_us", "state_us", "rebuilds",
+    "answers", "affected", "registry", "queries", "stored", "state_bytes", "memory_bytes",
+    "peak_bytes", "engine_us", "transfer_us", "state_us", "rebuilds",
 )  # fmt: skip
 WIDEST = frozenset(
-    ["added", "removed", "repeated", "refused", "registry", "queries", "engine_us", "transfer_us",
-     "state_us"]
+    ["added", "removed", "repeated", "refused", "registry", "queries", "peak_bytes", "engine_us",
+     "transfer_us", "state_us"]
 )  # fmt: skip
 # Answers of one piece; a piece is moved as a whole.
 PIECE = 1 << 18
@@ -75,6 +76,14 @@ class Output:
         table = _FORMS[self.form](answer, events)
         for first in range(0, table.num_rows, PIECE):
             yield table.slice(first, PIECE)
+
+    def n_affected(self, rows: pa.Table) -> int:
+        """How many times a query was affected, by a piece of answers."""
+        if self.form == "counts":
+            return int(pc.sum(rows["queries"]).as_py() or 0)
+        if self.form == "spans":
+            return int(pc.sum(pc.list_value_length(rows["queries"])).as_py() or 0)
+        return int(rows.num_rows)
 
     def unpacked(self, body: bytes) -> pa.Table:
         """A piece of answers with all columns of the schema."""

@@ -17,12 +17,13 @@ from functools import cached_property, partial, reduce
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, functions, types
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions, types
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from standfast.errors import BadInput, BadParameters
 from standfast.model.names import shown
 from standfast.model.parameters import read_parameters
+from standfast.model.stream import Input
 from standfast.spark import outputs, packing
 from standfast.spark.outputs import COUNTS, LETTER_SCHEMA, WIDEST
 from standfast.spark.processor import COMPACT_DDL, ShardProcessor, in_one_go
@@ -42,6 +43,7 @@ class Job:
 
     spec: Spec
     compact: DataFrame
+    counted: Observation | None = None  # by a job of static frames; a stream has it as progress
 
     @cached_property
     def answers(self) -> DataFrame:
@@ -103,7 +105,7 @@ def attached(
     watermark: str | timedelta | None = None, strategies: Mapping[str, str] | None = None,
 ) -> Job:  # fmt: skip
     """The same as `attach`, as a `Job` that has the dead letters and the plan as well."""
-    sources, declared = read(inputs, watermark)
+    sources, declared = _still_first(*read(inputs, watermark))
     n_shards = _n_shards(spark, shards)
     _check_templates(templates, strategies)
     spec = Spec(
@@ -118,21 +120,36 @@ def attached(
     }
     if queries is not None:
         packed["queries"] = _packed(_changes(queries, spec), partial(_pack_changes, keys))
-    return Job(spec, _run(spark, packed, spec))
+    if any(frame.isStreaming for frame in packed.values()):
+        return Job(spec, _streamed(spark, packed, spec))
+    counted = Observation(METRICS)
+    return Job(spec, _once(packed, spec).observe(counted, *_counts()), counted)
 
 
-def _run(spark: SparkSession, packed: Mapping[str, DataFrame], spec: Spec) -> DataFrame:
-    """The compact rows of all shards."""
+def _still_first(
+    sources: dict[str, Source], declared: dict[str, Input]
+) -> tuple[dict[str, Source], dict[str, Input]]:
+    """Static inputs before streams: they are there when the first rows come."""
+    names = sorted(sources, key=lambda name: sources[name].frame.isStreaming)
+    return {n: sources[n] for n in names}, {n: declared[n] for n in names}
+
+
+def _once(packed: Mapping[str, DataFrame], spec: Spec) -> DataFrame:
+    """The compact rows of shards that see everything once."""
+    text = spec.to_json()
+
+    def once(frame: pd.DataFrame) -> pd.DataFrame:
+        return in_one_go(text, frame)
+
+    return reduce(DataFrame.union, packed.values()).groupBy("shard").applyInPandas(
+        once, COMPACT_DDL
+    )  # fmt: skip
+
+
+def _streamed(spark: SparkSession, packed: Mapping[str, DataFrame], spec: Spec) -> DataFrame:
+    """The compact rows of shards that Spark keeps the state of."""
     live = [frame for frame in packed.values() if frame.isStreaming]
     still = [frame for frame in packed.values() if not frame.isStreaming]
-    if not live:
-        grouped = reduce(DataFrame.union, still).groupBy("shard")
-        text = spec.to_json()
-
-        def once(frame: pd.DataFrame) -> pd.DataFrame:
-            return in_one_go(text, frame)
-
-        return grouped.applyInPandas(once, COMPACT_DDL)
     if spark.conf.get(PROVIDER, None) != ROCKSDB:
         spark.conf.set(PROVIDER, ROCKSDB)
     first = reduce(DataFrame.union, still).groupBy("shard") if still else None
@@ -144,8 +161,12 @@ def _run(spark: SparkSession, packed: Mapping[str, DataFrame], spec: Spec) -> Da
             outputMode="Append", timeMode="None", initialState=first,
         )
     )  # fmt: skip
-    counts = [(functions.max if c in WIDEST else functions.sum)(c).alias(c) for c in COUNTS]
-    return found.observe(METRICS, *counts)
+    return found.observe(METRICS, *_counts())
+
+
+def _counts() -> list[Column]:
+    """What is counted over the shards."""
+    return [(functions.max if c in WIDEST else functions.sum)(c).alias(c) for c in COUNTS]
 
 
 def _packed(frame: DataFrame, pack: Callable[..., Iterator[pa.RecordBatch]]) -> DataFrame:

@@ -15,10 +15,13 @@ from rich.table import Table
 
 METRICS = "standfast"
 FATES = ("used", "late", "duplicate", "rejected")
-LEVELS = ("queries", "registry", "stored", "state_bytes", "memory_bytes")
+LEVELS = ("queries", "registry", "stored", "state_bytes", "memory_bytes", "peak_bytes")
 PARTS = ("transfer", "engine", "state")
 # Counters that are added up over a run; levels tell how things stand after a batch.
-SUMMED = ("received", *FATES, "added", "removed", "repeated", "refused", "answers", "rebuilds")
+SUMMED = (
+    "received", *FATES, "added", "removed", "repeated", "refused", "answers", "affected",
+    "rebuilds",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +119,19 @@ def live(totals: Totals) -> Table:
     )
     table.add_row("batch", f"[bold]{now.batch_ms:,.0f} ms[/bold]", f"#{now.batch}: {_split(now)}")
     table.add_row(
-        "affected queries",
-        f"[bold]{now.counts['answers']:,}[/bold]",
-        f"of {levels['queries']:,} in registry version {levels['registry']:,}",
+        "queries affected",
+        f"[bold]{now.counts['affected']:,}[/bold]",
+        f"times; {levels['queries']:,} queries in registry version {levels['registry']:,}",
     )
     table.add_row(
         "state",
         f"[bold]{size(levels['state_bytes'])}[/bold]",
-        f"{levels['stored']:,} rows stored, {size(levels['memory_bytes'])} of memory in workers",
+        f"{levels['stored']:,} rows stored",
+    )
+    table.add_row(
+        "memory",
+        f"[bold]{size(levels['memory_bytes'])}[/bold]",
+        f"in all shards; the largest process had {size(levels['peak_bytes'])}",
     )
     table.add_row("rows", _fates(totals.counts), _changes(totals.counts))
     return table
@@ -134,8 +142,8 @@ def line(snapshot: Snapshot) -> str:
     return (
         f"batch {snapshot.batch}: {snapshot.counts['received']:,} rows in "
         f"{snapshot.batch_ms:,.0f} ms ({_split(snapshot)}), "
-        f"{snapshot.processing_rate:,.0f} rows/s, {snapshot.counts['answers']:,} affected of "
-        f"{snapshot.levels['queries']:,} queries (registry {snapshot.levels['registry']}), "
+        f"{snapshot.processing_rate:,.0f} rows/s, {snapshot.levels['queries']:,} queries "
+        f"(registry {snapshot.levels['registry']}) affected {snapshot.counts['affected']:,} times, "
         f"state {size(snapshot.levels['state_bytes'])}"
     )
 
@@ -146,15 +154,19 @@ def summary(totals: Totals) -> list[str]:
     rate = counts["received"] / seconds if seconds else 0.0
     lines = [
         f"{totals.n_batches:,} micro-batches, {counts['received']:,} rows in {seconds:,.1f} s: "
-        f"{rate:,.0f} rows/s, {counts['answers']:,} affected queries",
+        f"{rate:,.0f} rows/s, queries affected {counts['affected']:,} times",
         f"rows: {counts['received']:,} received = {_fates(counts)}",
         f"queries: {_changes(counts)}",
     ]
     if totals.last:
         levels = totals.last.levels
         lines.append(
-            f"time: {_split(totals)}; state {size(levels['state_bytes'])}, "
-            f"{levels['queries']:,} queries at registry version {levels['registry']:,}"
+            f"time: {_split(totals)}; {levels['queries']:,} queries at registry version "
+            f"{levels['registry']:,}"
+        )
+        lines.append(
+            f"memory: state {size(levels['state_bytes'])}, shards {size(levels['memory_bytes'])}, "
+            f"the largest process {size(levels['peak_bytes'])}"
         )
     return lines
 

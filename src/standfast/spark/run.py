@@ -6,8 +6,10 @@ A job that is stopped, by a signal or worse, goes on from its checkpoint at the 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +28,7 @@ from standfast.errors import StandfastError
 from standfast.model.query import Kind
 from standfast.spark.pipeline import Job, attached
 from standfast.spark.pipeline_file import AVAILABLE_NOW, FILE_FORMATS, Pipeline, Rows, read_pipeline
-from standfast.spark.progress import Snapshot, Totals, line, live, summary
+from standfast.spark.progress import METRICS, Snapshot, Totals, line, live, summary
 from standfast.spark.session import session
 from standfast.spark.sinks import once
 from standfast.spark.sources import SPARK_TYPES, Source
@@ -54,15 +56,13 @@ def run(
         if dry_run:
             _print(console, job.explain())
             return Totals()
-        if pipeline.streams:
-            totals = _stream(job, pipeline, console)
-            _print(console, *summary(totals))
-        else:
-            totals = _batch(job, pipeline)
+        totals = _stream(job, pipeline, console) if pipeline.streams else _batch(job, pipeline)
+        _print(console, *summary(totals))
         _print(console, f"Answers: {pipeline.output.path}")
         return totals
     except PySparkException as error:
-        raise JobFailed(_first_line(error), hint="look at the pipeline file") from error
+        what, hint = told(error)
+        raise JobFailed(what, hint=hint or "look at the pipeline file") from error
     finally:
         if spark is None:
             used.stop()
@@ -113,14 +113,19 @@ def private_folder(path: str) -> None:
     """Make a folder that only its owner may enter, unless it is there or somewhere else."""
     folder = Path(path)
     if folder.is_absolute() and not folder.exists():
-        folder.mkdir(parents=True)
-        folder.chmod(0o700)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
 
 
 def _batch(job: Job, pipeline: Pipeline) -> Totals:
     """Everything is there already: one pass."""
+    begin = time.perf_counter()
     once(job, pipeline.output.path)(job.everything, 0)
-    return Totals()
+    assert job.counted is not None, "a job of static frames counts"
+    took = {"batchId": 0, "batchDuration": round(1e3 * (time.perf_counter() - begin))}
+    snapshot = Snapshot.of(took | {"observedMetrics": {METRICS: job.counted.get}})
+    assert snapshot is not None, "Spark has not told what was counted"
+    return Totals().plus(snapshot)
 
 
 def _stream(job: Job, pipeline: Pipeline, console: Console) -> Totals:
@@ -135,10 +140,9 @@ def _stream(job: Job, pipeline: Pipeline, console: Console) -> Totals:
         totals = _watch(query, stop, console)
     failure = query.exception()
     if failure and not stop.is_set():
-        raise JobFailed(
-            f"the job stopped: {_first_line(failure)}",
-            hint="the next start goes on from the checkpoint",
-        )
+        what, hint = told(failure)
+        hint = hint or "the next start goes on from the checkpoint"
+        raise JobFailed(f"the job stopped: {what}", hint=hint)
     if stop.is_set():
         _print(console, "Stopped; the next start goes on from here.")
     return totals
@@ -201,5 +205,14 @@ def _print(console: Console, *texts: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n", 1)[0]
+def told(error: BaseException) -> tuple[str, str]:
+    """What an error says and what to do, dug out of the traces that Spark wraps it in.
+
+    That is the last error of ours, else the last one of Python, else the first line.
+    """
+    text = str(error).strip()
+    own = re.findall(r"^standfast\.[\w.]+: (.+)(?:\n  hint: (.+))?", text, re.M)
+    if own:
+        return own[-1][0], own[-1][1]
+    other = re.findall(r"^([A-Za-z_]\w*(?:\.\w+)*(?:Error|Exception): .+)", text, re.M)
+    return (other[-1] if other else text.split("\n", 1)[0]), ""

@@ -9,6 +9,8 @@ same shard, because a shard does nothing that does not follow from its chunks in
 
 from __future__ import annotations
 
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -34,11 +36,11 @@ from standfast.spark.wire import (
     unframed,
 )
 
-# Rows that are pushed at once, if nothing is known of how many answers they bring.
+# Rows that are pushed at once where cuts are visible.
 ROWS_AT_ONCE = 4096
-# Answers that may be written out at once.
+# Elsewhere the first are few, and then so many that no more answers are written out at once.
+FIRST_ROWS_AT_ONCE, MOST_ROWS_AT_ONCE, GROWTH = 64, 1 << 17, 8
 ANSWERS_AT_ONCE = 4_000_000
-MOST_ROWS_AT_ONCE = 1 << 17
 COUNTERS = ("received", "used", "late", "duplicate", "rejected")
 
 
@@ -62,7 +64,8 @@ class Shard:
         self.registry = 0  # the version of the set of queries
         self._now_us = 0
         self._engines = [spec.engine(part, self._clock) for part in spec.plan.parts]
-        self._per_row = [0.0] * len(self._engines)  # answers a row brings, lately
+        self._per_row = [0.0] * len(self._engines)  # answers that a row brings, lately
+        self._at_once = [FIRST_ROWS_AT_ONCE // GROWTH] * len(self._engines)  # rows, lately
 
     def apply(self, chunks: Sequence[Chunk], emit: Emit) -> Done:
         """Take in the chunks of a micro-batch and answer those that this shard owns."""
@@ -157,14 +160,18 @@ class Shard:
         for piece in self._pieces(chunk.part, table):
             events = piece[EVENT].combine_chunks()
             found = engine.push(name, piece.drop_columns([EVENT]))
-            n_answers = 0
+            n_answers = n_affected = 0
             for template, answer in found.items():
                 for rows in self.spec.output.written(answer, events):
                     n_answers += rows.num_rows
+                    n_affected += self.spec.output.n_affected(rows)
                     shared = {"template": template, "input": name, "registry": self.registry}
                     done.emit(ANSWERS, packed(rows, **shared))
             done.tally["answers"] += n_answers
-            self._per_row[chunk.part] = n_answers / max(1, piece.num_rows)
+            done.tally["affected"] += n_affected
+            # Counts are small however many queries they count.
+            n_written = n_answers if self.spec.form == "counts" else n_affected
+            self._per_row[chunk.part] = n_written / max(1, piece.num_rows)
             letters = engine.dead_letters(take=True)
             if is_counted and letters.num_rows:
                 done.emit(LETTERS, packed(_letters(letters, events)))
@@ -174,15 +181,19 @@ class Shard:
                 done.tally[what] += after[what] - before[what]
 
     def _pieces(self, part: int, table: pa.Table) -> Iterator[pa.Table]:
-        """Rows that are pushed together, so many that their answers fit into memory."""
+        """Rows that are pushed together."""
         first = 0
         while first < table.num_rows:
-            n = ROWS_AT_ONCE
-            if not self.spec.is_delicate(part):
-                fit = ANSWERS_AT_ONCE / max(self._per_row[part], 1e-9)
-                n = int(min(max(1, fit), MOST_ROWS_AT_ONCE)) if self._per_row[part] else n
+            n = ROWS_AT_ONCE if self.spec.is_delicate(part) else self._fitting(part)
             yield table.slice(first, n)
             first += n
+
+    def _fitting(self, part: int) -> int:
+        """So many rows that their answers fit into memory, by what the last ones brought."""
+        fit = int(ANSWERS_AT_ONCE / max(self._per_row[part], 1e-9))
+        n = max(1, min(fit, GROWTH * self._at_once[part], MOST_ROWS_AT_ONCE))
+        self._at_once[part] = n
+        return n
 
     def _advance(self, ticks: dict[str, int]) -> None:
         for part, engine in zip(self.spec.plan.parts, self._engines, strict=True):
@@ -197,7 +208,14 @@ class Shard:
         held = [engine.metrics()["inputs"].values() for engine in self._engines]
         tally["stored"] = sum(counts["stored"] for inputs in held for counts in inputs)
         tally["memory_bytes"] = sum(engine.memory_bytes() for engine in self._engines)
+        tally["peak_bytes"] = peak_bytes()
         tally["engine_us"] = round(1e6 * (time.perf_counter() - begin))
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has had so far."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _letters(letters: pa.Table, events: pa.Array) -> pa.Table:

@@ -62,12 +62,13 @@ def read_meta(cells: Cells, spec: Spec) -> Meta:
     if meta.n_shards != spec.n_shards:
         raise WrongState(
             f"the checkpoint was written with {meta.n_shards} shards, the job has {spec.n_shards}",
-            hint=f"attach with shards={meta.n_shards}, or start with a new checkpoint",
+            hint=f"go on with shards = {meta.n_shards}, or start with a new checkpoint",
         )
     if meta.digest != spec.digest:
         raise WrongState(
             "the checkpoint was written by a job with other inputs or templates",
-            hint="attach the same inputs and templates, or start with a new checkpoint",
+            hint="go on with the same inputs and templates in the same order, "
+            "or start with a new checkpoint",
         )
     return meta
 
