@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from standfast.indexes.rectangle_index import RectangleIndex
 from standfast.indexes.rectangle_layout import MOST_BLOCKS
+from standfast.indexes.rectangle_reach import widened
 from standfast.indexes.rectangle_tree import BLOCK, RectangleTree
-from standfast.indexes.rectangle_visits import visited
+from standfast.indexes.rectangle_visits import Limits, visited
 
 LEAST, FAR = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 KEYS = st.one_of(
@@ -62,6 +63,21 @@ def test_a_larger_tree_keeps_its_invariant(shape) -> None:
     tree.check()
     assert tree.n_groups == 3
     assert tree.group_sizes().sum() == 400
+
+
+@pytest.mark.parametrize("n_groups", [1, 3, 40])
+def test_the_prefix_of_a_group_ends_at_the_first_member_that_is_missed(n_groups) -> None:
+    tree = RectangleTree(np.arange(1000), *crowd(1000, n_groups)).rectangles
+    rng, sizes = np.random.default_rng(n_groups), np.diff(tree.offsets)
+    limits = np.sort(rng.integers(0, sizes[:, None] + 1, (2, n_groups, 60)), axis=0)
+    limits[1, :, :30] = rng.integers(0, 3, (n_groups, 30))  # rows so dense that few are missed
+    lows, highs = limits.astype(np.int32)
+    wide = widened(tree, Limits(lows, highs))
+    assert np.array_equal(wide.highs, highs)
+    for g, c in np.ndindex(lows.shape):
+        ranks = tree.low_to_high[tree.offsets[g] : tree.offsets[g + 1]]
+        missed = np.flatnonzero((np.arange(ranks.size) >= lows[g, c]) & (ranks < highs[g, c]))
+        assert wide.lows[g, c] == (missed[0] if missed.size else ranks.size)
 
 
 def test_a_range_that_holds_everything_stands_at_the_root_alone() -> None:

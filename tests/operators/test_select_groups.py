@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.arrays import Hits, Together
-from standfast.indexes import rectangle_hits
+from standfast.indexes import rectangle_hits, rectangle_reach, rectangle_slices
 from standfast.indexes.rectangle_hits import Located
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.base import Arrivals, SelectStrategy
@@ -225,7 +225,8 @@ def test_parts_of_a_batch_do_not_write_over_each_other(monkeypatch) -> None:
     way = ByGroups(block=4)
     way.add(np.arange(2000), lows, highs)
     expected = rows_of(way.process(events, stored, side=0), 2000)
-    monkeypatch.setattr(rectangle_hits, "in_parts", backwards)
+    for module in (rectangle_hits, rectangle_reach, rectangle_slices):
+        monkeypatch.setattr(module, "in_parts", backwards)
     assert rows_of(way.process(events, stored, side=0), 2000) == expected
     assert sum(map(len, expected))
 

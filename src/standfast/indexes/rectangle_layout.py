@@ -19,6 +19,7 @@ MOST_NODES = 2048  # that cover one member, at the largest fanout
 # Blocks of a group, about; beyond that they hold more ends, so that walking them costs a batch of
 # events no more when there are more queries.
 MOST_BLOCKS = 2048
+STRIDE = 64  # places of the low order whose least high rank is kept
 
 
 class Ends(NamedTuple):
@@ -40,6 +41,7 @@ class Rectangles(NamedTuple):
     offsets: Int64s
     low_to_high: Int32s  # rank in the high order of each place of the low order
     high_to_low: Int32s
+    least_highs: Int32s  # the least of `low_to_high` in each STRIDE places
     fanout_bits: int
     long: int  # a slice of at least so many members stays a slice
     boundaries: Int64s
@@ -73,6 +75,7 @@ def laid_out(
     high_to_low = (by_high - base).astype(np.int32)
     low_to_high = np.empty(n, np.int32)
     low_to_high[by_high] = np.arange(n) - base
+    least_highs = np.minimum.reduceat(low_to_high, np.arange(0, n, STRIDE))
     by_own_low = _by_group(own_lows, group_of, offsets)
     by_own_high = _by_group(own_highs, group_of, offsets)
     boundaries, boundary_offsets = np.empty(2 * n // block + n_groups, np.int64), offsets.copy()
@@ -88,7 +91,7 @@ def laid_out(
     node_bases = np.zeros(n_groups + 1, np.int64)
     np.cumsum(_n_nodes(n_blocks, fanout_bits), out=node_bases[1:])
     tree = Rectangles(
-        points, offsets, low_to_high, high_to_low, fanout_bits, long,
+        points, offsets, low_to_high, high_to_low, least_highs, fanout_bits, long,
         boundaries, boundary_offsets, node_bases, np.zeros(node_bases[-1] + 1, np.int64),
         np.empty(0, np.int32), np.empty(0, np.int32), np.zeros(boundaries.size + 1, np.int64),
         np.empty((2, 0), np.int64), np.empty((2, 0), np.int32),

@@ -35,7 +35,7 @@ import numpy as np
 from standfast._numba import kernel
 from standfast.arrays import Int32s, Int64s
 from standfast.indexes.keys import FAR
-from standfast.indexes.rectangle_layout import Ends, Rectangles, ancestors_of, laid_out
+from standfast.indexes.rectangle_layout import STRIDE, Ends, Rectangles, ancestors_of, laid_out
 
 BLOCK = 16  # ends in a block; the figures of decision 008 chose all three
 FANOUT_BITS = 2
@@ -185,6 +185,9 @@ class RectangleTree:
         named = self.roll.slots[self._places]
         assert np.array_equal(named[named >= 0], self.slots[named >= 0]), "a slot is misplaced"
         assert np.count_nonzero(named >= 0) == self.n_live, "burials are miscounted"
+        for cell, least in enumerate(tree.least_highs):
+            strided = tree.low_to_high[STRIDE * cell : STRIDE * (cell + 1)]
+            assert least == strided.min(), "the least high rank of a cell is wrong"
         for g in range(tree.points.size):
             begin, end = tree.offsets[g : g + 2]
             lows, highs = self.ends.lows.keys[begin:end], self.ends.highs.keys[begin:end]
