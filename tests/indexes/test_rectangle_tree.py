@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from standfast.indexes import rectangle_visits
 from standfast.indexes.rectangle_index import RectangleIndex
 from standfast.indexes.rectangle_layout import MOST_BLOCKS
 from standfast.indexes.rectangle_reach import widened
@@ -119,11 +120,13 @@ def test_a_large_group_has_larger_blocks_and_not_more_of_them() -> None:
     assert max(n_blocks) <= 2 * MOST_BLOCKS
 
 
-def test_visits_follow_blocks_or_callers_whichever_are_fewer() -> None:
+@pytest.mark.parametrize("enough", [0, 1000])
+def test_visits_follow_blocks_or_callers_whichever_are_fewer(enough, monkeypatch) -> None:
+    monkeypatch.setattr(rectangle_visits, "ENOUGH", enough)  # with signposts or without
     lows, highs = crowd(2000, 4)
     tree = RectangleTree(np.arange(2000), lows, highs, block=8).rectangles
     n_blocks = np.diff(tree.boundary_offsets)
-    for n_callers in (1, 5, 100_000):
+    for n_callers in (1, 5, 100, 500, 100_000):
         values = np.sort(np.random.default_rng(n_callers).integers(-9, 1_100_000, n_callers))
         visits = visited(tree, values)
         for g in range(4):

@@ -12,7 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.arrays import Hits, Together
-from standfast.indexes import rectangle_hits, rectangle_reach, rectangle_slices
+from standfast.indexes import (
+    rectangle_hits,
+    rectangle_reach,
+    rectangle_slices,
+    rectangle_visits,
+)
 from standfast.indexes.rectangle_hits import Located
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.base import Arrivals, SelectStrategy
@@ -118,6 +123,7 @@ def test_any_history_is_answered_like_the_definition(way, seed, merges, in_turns
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups_module, "MERGE_PER_SEARCH", 8 if merges else 0)
         patch.setattr(groups_module, "CELLS_AT_ONCE", 3 if in_turns else 1 << 25)
+        patch.setattr(rectangle_visits, "ENOUGH", 0 if seed % 2 else 1000)
         world, held = World(way, seed), []
         for _ in range(4):
             world.step()
