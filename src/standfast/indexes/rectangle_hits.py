@@ -24,14 +24,9 @@ import numpy as np
 
 from standfast._numba import in_parts, inlined, kernel
 from standfast.arrays import Int32s, Int64s, SpanList
+from standfast.indexes.keys import FAR, LEAST
 from standfast.indexes.rectangle_layout import Rectangles, ancestors_of
-from standfast.indexes.rectangle_reach import (
-    first_from,
-    is_ragged_hit,
-    rank_if_hit,
-    rest_of,
-    widened,
-)
+from standfast.indexes.rectangle_reach import first_from, rank_if_hit, rest_of, widened
 from standfast.indexes.rectangle_slices import sliced
 from standfast.indexes.rectangle_tree import Roll, Standing
 from standfast.indexes.rectangle_visits import (
@@ -40,7 +35,9 @@ from standfast.indexes.rectangle_visits import (
     Visits,
     callers_of,
     first_visit,
-    ragged_of,
+    room_for_held,
+    turned,
+    turns_of,
     visited,
 )
 
@@ -108,22 +105,30 @@ def _count(
 ) -> None:  # fmt: skip
     """Raise the totals of the callers `first` to `last`; `live_before` is empty if all live."""
     nodes, is_full = np.empty(64, np.int64), live_before.size == 0
+    held = room_for_held(tree)
     for g in range(tree.points.size):
         base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
         for visit in range(first_visit(visits, g, first), visits.stops[g]):
             begin, stop = callers_of(visits, g, visit, first, last)
             if begin >= last:
                 break
-            ragged, ragged_end = ragged_of(tree, g, visits.blocks[visit])
+            turn, turns_end = turns_of(tree, g, visits.blocks[visit])
             n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
+            n_held, awake = 0, LEAST
             for k in range(begin, stop):
+                value = callers.values[k]
+                if value < awake:
+                    continue
+                turn, n_held = turned(tree, ragged_slots, turn, turns_end, value, held, n_held)
+                if n_held + n_nodes == 0:
+                    awake = tree.turn_keys[turn] if turn < turns_end else FAR
+                    continue
                 low, high = limits.lows[g, callers.codes[k]], limits.highs[g, callers.codes[k]]
                 if low == 0 and high == size:
                     continue
                 total = 0
-                for i in range(ragged, ragged_end):
-                    is_hit = is_ragged_hit(tree, i, callers.values[k], low, high)
-                    total += is_hit & (ragged_slots[i] >= 0)
+                for i in range(n_held):
+                    total += (held.lows[i] < low) | (held.highs[i] >= high)
                 for node in nodes[:n_nodes]:
                     start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
                     place = end if low == size else first_from(tree.node_lows, start, end, low)
@@ -142,24 +147,31 @@ def _fill(
     first: int, last: int, following: Int64s, out: Int64s,
 ) -> None:  # fmt: skip
     """Write the ids that the callers `first` to `last` hit; `low_ids` may name the low lists."""
-    nodes = np.empty(64, np.int64)
+    nodes, held = np.empty(64, np.int64), room_for_held(tree)
     for g in range(tree.points.size):
         base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
         for visit in range(first_visit(visits, g, first), visits.stops[g]):
             begin, stop = callers_of(visits, g, visit, first, last)
             if begin >= last:
                 break
-            ragged, ragged_end = ragged_of(tree, g, visits.blocks[visit])
+            turn, turns_end = turns_of(tree, g, visits.blocks[visit])
             n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
+            n_held, awake = 0, LEAST
             for k in range(begin, stop):
+                value = callers.values[k]
+                if value < awake:
+                    continue
+                turn, n_held = turned(tree, ragged_slots, turn, turns_end, value, held, n_held)
+                if n_held + n_nodes == 0:
+                    awake = tree.turn_keys[turn] if turn < turns_end else FAR
+                    continue
                 low, high = limits.lows[g, callers.codes[k]], limits.highs[g, callers.codes[k]]
                 if low == 0 and high == size:
                     continue
                 at = following[k]
-                for i in range(ragged, ragged_end):
-                    is_hit = is_ragged_hit(tree, i, callers.values[k], low, high)
-                    if is_hit & (ragged_slots[i] >= 0):
-                        out[at] = ids[ragged_slots[i]]
+                for i in range(n_held):
+                    if (held.lows[i] < low) | (held.highs[i] >= high):
+                        out[at] = ids[held.slots[i]]
                         at += 1
                 for node in nodes[:n_nodes]:
                     start, end = tree.node_offsets[node], tree.node_offsets[node + 1]

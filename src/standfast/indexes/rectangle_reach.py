@@ -85,13 +85,3 @@ def rank_if_hit(tree: Rectangles, base: int, by_high: bool, place: int, low: int
         return rank if rank >= low else -1
     rank = tree.node_lows[place]
     return rank if tree.low_to_high[base + rank] >= high else -1
-
-
-@inlined
-def is_ragged_hit(tree: Rectangles, i: int, value: int, low: int, high: int) -> bool:
-    """Whether a member that ends inside the block is hit."""
-    return bool(
-        (tree.ragged_own[0, i] <= value)
-        & (value <= tree.ragged_own[1, i])
-        & ((tree.ragged_ranks[0, i] < low) | (tree.ragged_ranks[1, i] >= high))
-    )

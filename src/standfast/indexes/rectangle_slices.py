@@ -16,8 +16,9 @@ import numpy as np
 
 from standfast._numba import in_parts, kernel
 from standfast.arrays import Int32s, Int64s, SpanList, pooled
+from standfast.indexes.keys import FAR, LEAST
 from standfast.indexes.rectangle_layout import Rectangles, ancestors_of
-from standfast.indexes.rectangle_reach import first_from, is_ragged_hit, rank_if_hit, rest_of
+from standfast.indexes.rectangle_reach import first_from, rank_if_hit, rest_of
 from standfast.indexes.rectangle_tree import Roll
 from standfast.indexes.rectangle_visits import (
     Callers,
@@ -25,7 +26,9 @@ from standfast.indexes.rectangle_visits import (
     Visits,
     callers_of,
     first_visit,
-    ragged_of,
+    room_for_held,
+    turned,
+    turns_of,
 )
 
 # Looking at this many times `long` members beyond a prefix costs about as much as a slice of the
@@ -95,9 +98,10 @@ def _slice(
     A slice is an event, a start, a stop and a floor, in the low lists, in the high lists, which
     stand behind them, or in `singles`, which stand at `behind`. They are written from `begin` on,
     unless there is no room at all. A single may be written that is then overwritten, so there must
-    be room for one more. Who is gone is -1 in singles as in slices.
+    be room for one more. Who is gone may be -1 in singles, as in slices.
     """
-    nodes, behind_lows = np.empty(64, np.int64), tree.node_lows.size
+    nodes, held = np.empty(64, np.int64), room_for_held(tree)
+    behind_lows = tree.node_lows.size
     n_slices, used, n_highs = begin
     writes = slices.shape[1] > 0
     for g in range(tree.points.size):
@@ -106,21 +110,30 @@ def _slice(
             begin_at, stop_at = callers_of(visits, g, visit, first, last)
             if begin_at >= last:
                 break
-            ragged, ragged_end = ragged_of(tree, g, visits.blocks[visit])
+            turn, turns_end = turns_of(tree, g, visits.blocks[visit])
             n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
+            n_held, awake = 0, LEAST
             for k in range(begin_at, stop_at):
+                value = callers.values[k]
+                if value < awake:
+                    continue
+                turn, n_held = turned(
+                    tree, lists.ragged_slots, turn, turns_end, value, held, n_held
+                )
+                if n_held + n_nodes == 0:
+                    awake = tree.turn_keys[turn] if turn < turns_end else FAR
+                    continue
                 low, high = limits.lows[g, callers.codes[k]], limits.highs[g, callers.codes[k]]
                 if low == 0 and high == size:
                     continue
                 event, before = callers.events[k], used
-                value = callers.values[k]
                 if writes:
-                    for i in range(ragged, ragged_end):
-                        singles[used] = lists.ragged_slots[i]
-                        used += is_ragged_hit(tree, i, value, low, high)
+                    for i in range(n_held):
+                        singles[used] = held.slots[i]
+                        used += (held.lows[i] < low) | (held.highs[i] >= high)
                 else:
-                    for i in range(ragged, ragged_end):
-                        used += is_ragged_hit(tree, i, value, low, high)
+                    for i in range(n_held):
+                        used += (held.lows[i] < low) | (held.highs[i] >= high)
                 for node in nodes[:n_nodes]:
                     start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
                     place = end if low == size else first_from(tree.node_lows, start, end, low)

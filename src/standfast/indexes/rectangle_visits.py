@@ -147,8 +147,54 @@ def callers_of(visits: Visits, group: int, visit: int, first: int, last: int) ->
     return max(first, visits.firsts[visit]), stop
 
 
+class Held(NamedTuple):
+    """The living ragged members of a block that hold a caller's value, in no order.
+
+    Callers of a visit ascend, so each turn of the block is taken once for all of them.
+    """
+
+    members: Int32s
+    slots: Int32s
+    lows: Int32s  # ranks in the low order
+    highs: Int32s  # in the high order
+
+
 @inlined
-def ragged_of(tree: Rectangles, group: int, block: int) -> tuple[int, int]:
-    """Where the members that end inside the block stand."""
+def room_for_held(tree: Rectangles) -> Held:
+    """Room for those of any block."""
+    n = tree.most_ragged
+    return Held(
+        np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    )
+
+
+@inlined
+def turns_of(tree: Rectangles, group: int, block: int) -> tuple[int, int]:
+    """Where the turns of the block stand."""
     number = tree.boundary_offsets[group] + block
-    return tree.ragged_offsets[number], tree.ragged_offsets[number + 1]
+    return tree.turn_offsets[number], tree.turn_offsets[number + 1]
+
+
+@inlined
+def turned(
+    tree: Rectangles, ragged_slots: Int32s, turn: int, stop: int, value: int, held: Held, n: int
+) -> tuple[int, int]:
+    """Take the turns up to a value; the next turn, and how many are held then."""
+    while turn < stop and tree.turn_keys[turn] <= value:
+        member = tree.turn_members[turn]
+        turn += 1
+        if member >= 0:
+            if ragged_slots[member] >= 0:
+                held.members[n], held.slots[n] = member, ragged_slots[member]
+                held.lows[n] = tree.ragged_ranks[0, member]
+                held.highs[n] = tree.ragged_ranks[1, member]
+                n += 1
+            continue
+        at = 0
+        while at < n and held.members[at] != ~member:
+            at += 1
+        if at < n:
+            n -= 1
+            held.members[at], held.slots[at] = held.members[n], held.slots[n]
+            held.lows[at], held.highs[at] = held.lows[n], held.highs[n]
+    return turn, n
