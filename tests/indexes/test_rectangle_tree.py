@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from standfast.indexes import rectangle_visits
 from standfast.indexes.rectangle_index import RectangleIndex
 from standfast.indexes.rectangle_layout import MOST_BLOCKS
+from standfast.indexes.rectangle_reach import widened
 from standfast.indexes.rectangle_tree import BLOCK, RectangleTree
-from standfast.indexes.rectangle_visits import visited
+from standfast.indexes.rectangle_visits import Limits, visited
 
 LEAST, FAR = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 KEYS = st.one_of(
@@ -64,6 +66,21 @@ def test_a_larger_tree_keeps_its_invariant(shape) -> None:
     assert tree.group_sizes().sum() == 400
 
 
+@pytest.mark.parametrize("n_groups", [1, 3, 40])
+def test_the_prefix_of_a_group_ends_at_the_first_member_that_is_missed(n_groups) -> None:
+    tree = RectangleTree(np.arange(1000), *crowd(1000, n_groups)).rectangles
+    rng, sizes = np.random.default_rng(n_groups), np.diff(tree.offsets)
+    limits = np.sort(rng.integers(0, sizes[:, None] + 1, (2, n_groups, 60)), axis=0)
+    limits[1, :, :30] = rng.integers(0, 3, (n_groups, 30))  # rows so dense that few are missed
+    lows, highs = limits.astype(np.int32)
+    wide = widened(tree, Limits(lows, highs))
+    assert np.array_equal(wide.highs, highs)
+    for g, c in np.ndindex(lows.shape):
+        ranks = tree.low_to_high[tree.offsets[g] : tree.offsets[g + 1]]
+        missed = np.flatnonzero((np.arange(ranks.size) >= lows[g, c]) & (ranks < highs[g, c]))
+        assert wide.lows[g, c] == (missed[0] if missed.size else ranks.size)
+
+
 def test_a_range_that_holds_everything_stands_at_the_root_alone() -> None:
     lows, highs = crowd(300, 1)
     lows[0, 7], highs[0, 7] = LEAST, FAR
@@ -103,11 +120,13 @@ def test_a_large_group_has_larger_blocks_and_not_more_of_them() -> None:
     assert max(n_blocks) <= 2 * MOST_BLOCKS
 
 
-def test_visits_follow_blocks_or_callers_whichever_are_fewer() -> None:
+@pytest.mark.parametrize("enough", [0, 1000])
+def test_visits_follow_blocks_or_callers_whichever_are_fewer(enough, monkeypatch) -> None:
+    monkeypatch.setattr(rectangle_visits, "ENOUGH", enough)  # with signposts or without
     lows, highs = crowd(2000, 4)
     tree = RectangleTree(np.arange(2000), lows, highs, block=8).rectangles
     n_blocks = np.diff(tree.boundary_offsets)
-    for n_callers in (1, 5, 100_000):
+    for n_callers in (1, 5, 100, 500, 100_000):
         values = np.sort(np.random.default_rng(n_callers).integers(-9, 1_100_000, n_callers))
         visits = visited(tree, values)
         for g in range(4):

@@ -19,6 +19,7 @@ MOST_NODES = 2048  # that cover one member, at the largest fanout
 # Blocks of a group, about; beyond that they hold more ends, so that walking them costs a batch of
 # events no more when there are more queries.
 MOST_BLOCKS = 2048
+STRIDE = 64  # places of the low order whose least high rank is kept
 
 
 class Ends(NamedTuple):
@@ -40,6 +41,7 @@ class Rectangles(NamedTuple):
     offsets: Int64s
     low_to_high: Int32s  # rank in the high order of each place of the low order
     high_to_low: Int32s
+    least_highs: Int32s  # the least of `low_to_high` in each STRIDE places
     fanout_bits: int
     long: int  # a slice of at least so many members stays a slice
     boundaries: Int64s
@@ -49,8 +51,11 @@ class Rectangles(NamedTuple):
     node_lows: Int32s
     node_highs: Int32s
     ragged_offsets: Int64s  # block b owns this slice of what is ragged
-    ragged_own: Int64s  # [0, i] own low, [1, i] own high
     ragged_ranks: Int32s  # [0, i] rank in the low order, [1, i] in the high order
+    most_ragged: int  # in any block
+    turn_offsets: Int64s  # block b owns this slice of the turns
+    turn_keys: Int64s  # ascending in a block: from this own value on
+    turn_members: Int32s  # i: the range of what is ragged at i has begun, ~i: it has ended
 
 
 def laid_out(
@@ -73,6 +78,7 @@ def laid_out(
     high_to_low = (by_high - base).astype(np.int32)
     low_to_high = np.empty(n, np.int32)
     low_to_high[by_high] = np.arange(n) - base
+    least_highs = np.minimum.reduceat(low_to_high, np.arange(0, n, STRIDE))
     by_own_low = _by_group(own_lows, group_of, offsets)
     by_own_high = _by_group(own_highs, group_of, offsets)
     boundaries, boundary_offsets = np.empty(2 * n // block + n_groups, np.int64), offsets.copy()
@@ -88,21 +94,24 @@ def laid_out(
     node_bases = np.zeros(n_groups + 1, np.int64)
     np.cumsum(_n_nodes(n_blocks, fanout_bits), out=node_bases[1:])
     tree = Rectangles(
-        points, offsets, low_to_high, high_to_low, fanout_bits, long,
+        points, offsets, low_to_high, high_to_low, least_highs, fanout_bits, long,
         boundaries, boundary_offsets, node_bases, np.zeros(node_bases[-1] + 1, np.int64),
-        np.empty(0, np.int32), np.empty(0, np.int32), np.zeros(boundaries.size + 1, np.int64),
-        np.empty((2, 0), np.int64), np.empty((2, 0), np.int32),
+        np.empty(0, np.int32), np.empty(0, np.int32),
+        np.zeros(boundaries.size + 1, np.int64), np.empty((2, 0), np.int32), 0,
+        np.zeros(boundaries.size + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int32),
     )  # fmt: skip
     _size_lists(tree, reaches, inside)
-    n_listed, n_ragged = tree.node_offsets[-1], tree.ragged_offsets[-1]
+    n_listed, n_turns = tree.node_offsets[-1], tree.turn_offsets[-1]
     tree = tree._replace(
         node_lows=np.empty(n_listed, np.int32), node_highs=np.empty(n_listed, np.int32),
-        ragged_own=np.empty((2, n_ragged), np.int64),
-        ragged_ranks=np.empty((2, n_ragged), np.int32),
+        ragged_ranks=np.empty((2, tree.ragged_offsets[-1]), np.int32),
+        most_ragged=int(np.diff(tree.ragged_offsets).max(initial=0)),
+        turn_keys=np.empty(n_turns, np.int64), turn_members=np.empty(n_turns, np.int32),
     )  # fmt: skip
     _list_by_low(tree, reaches)
     _list_by_high(tree, reaches)
-    _list_ragged(tree, reaches, inside, own_lows, own_highs)
+    ragged_at = _list_ragged(tree, reaches, inside)
+    _list_turns(tree, reaches, ragged_at, own_lows, own_highs, by_own_low, by_own_high)
     return tree, Ends(signposts(lows, offsets), signposts(highs[by_high], offsets))
 
 
@@ -247,7 +256,7 @@ def ancestors_of(tree: Rectangles, group: int, block: int, out: Int64s) -> int:
 
 @kernel
 def _size_lists(tree: Rectangles, reaches: Int32s, inside: Bools) -> None:
-    """Fill in `node_offsets` and `ragged_offsets`."""
+    """Fill in `node_offsets`, `ragged_offsets` and `turn_offsets`."""
     nodes = np.empty(MOST_NODES, np.int64)
     for g in range(tree.points.size):
         n_blocks = tree.boundary_offsets[g + 1] - tree.boundary_offsets[g]
@@ -258,11 +267,14 @@ def _size_lists(tree: Rectangles, reaches: Int32s, inside: Bools) -> None:
                 tree.node_offsets[node_base + nodes[k]] += 1
             if inside[0, i]:
                 tree.ragged_offsets[block_base + first - 1] += 1
-            if inside[1, i] and not (inside[0, i] and first - 1 == stop):
-                tree.ragged_offsets[block_base + stop] += 1
+            if inside[1, i]:
+                tree.ragged_offsets[block_base + stop] += not (inside[0, i] and first - 1 == stop)
+                tree.turn_offsets[block_base + stop] += 1
     for node in range(tree.node_offsets.size - 1):
         tree.node_offsets[node + 1] += tree.node_offsets[node]
     for block in range(tree.ragged_offsets.size - 1):
+        # Every range begins to be held, and some end.
+        tree.turn_offsets[block + 1] += tree.turn_offsets[block] + tree.ragged_offsets[block + 1]
         tree.ragged_offsets[block + 1] += tree.ragged_offsets[block]
 
 
@@ -297,21 +309,65 @@ def _list_by_high(tree: Rectangles, reaches: Int32s) -> None:
 
 
 @kernel
-def _list_ragged(
-    tree: Rectangles, reaches: Int32s, inside: Bools, own_lows: Int64s, own_highs: Int64s
-) -> None:
-    """Fill in what is ragged, in each block by rank in the low order."""
+def _list_ragged(tree: Rectangles, reaches: Int32s, inside: Bools) -> Int32s:
+    """Fill in what is ragged, in each block by rank in the low order.
+
+    Returns where each member is ragged, [0] with its low end and [1] with its high end, or -1.
+    """
     following = tree.ragged_offsets.copy()
+    places = np.full((2, tree.low_to_high.size), -1, np.int32)
     for g in range(tree.points.size):
         block_base = tree.boundary_offsets[g]
         for i in range(tree.offsets[g], tree.offsets[g + 1]):
             first, stop = reaches[0, i] - 1, reaches[1, i]
             for end in range(2):
-                if not inside[end, i] or (end == 1 and inside[0, i] and first == stop):
+                if not inside[end, i]:
+                    continue
+                if end == 1 and inside[0, i] and first == stop:
+                    places[1, i] = places[0, i]
                     continue
                 block = block_base + (first if end == 0 else stop)
                 at = following[block]
                 following[block] += 1
-                tree.ragged_own[0, at], tree.ragged_own[1, at] = own_lows[i], own_highs[i]
                 tree.ragged_ranks[0, at] = i - tree.offsets[g]
                 tree.ragged_ranks[1, at] = tree.low_to_high[i]
+                places[end, i] = at
+    return places
+
+
+@kernel
+def _list_turns(
+    tree: Rectangles, reaches: Int32s, ragged_at: Int32s, own_lows: Int64s, own_highs: Int64s,
+    by_own_low: Int32s, by_own_high: Int32s,
+) -> None:  # fmt: skip
+    """Fill in the turns: all ends by ascending value, each where its member is ragged."""
+    following = tree.turn_offsets.copy()
+    for g in range(tree.points.size):
+        block_base = tree.boundary_offsets[g]
+        i, j, end = tree.offsets[g], tree.offsets[g], tree.offsets[g + 1]
+        while j < end:
+            if i < end and own_lows[by_own_low[i]] <= own_highs[by_own_high[j]]:
+                member = by_own_low[i]
+                i += 1
+                low_at, high_at = ragged_at[0, member], ragged_at[1, member]
+                if low_at >= 0:
+                    block = block_base + reaches[0, member] - 1
+                    _turn(tree, following, block, own_lows[member], low_at)
+                if high_at >= 0 and high_at != low_at:
+                    block = block_base + reaches[1, member]
+                    _turn(tree, following, block, own_lows[member], high_at)
+            else:
+                member = by_own_high[j]
+                j += 1
+                high_at = ragged_at[1, member]
+                if high_at >= 0:
+                    block = block_base + reaches[1, member]
+                    _turn(tree, following, block, own_highs[member] + 1, ~high_at)
+
+
+@inlined
+def _turn(tree: Rectangles, following: Int64s, block: int, key: int, member: int) -> None:
+    """One more turn of a block."""
+    at = following[block]
+    following[block] += 1
+    tree.turn_keys[at], tree.turn_members[at] = key, member

@@ -14,15 +14,17 @@ group. Inside a group the own ranges are in a segment tree: blocks of the own ax
 and a member stands in the list of each node that it covers while it does not cover the parent.
 Each list is kept twice, as ascending ranks in the low order and as ascending ranks in the high
 order. A value's answer is then, for each ancestor of its block, a prefix of the one and a suffix
-of the other, and the few members that end inside the block are tested one by one.
+of the other. The few members that end inside the block are held from one of its *turns* to another,
+which events that ascend pass one after the other.
 
 Invariant  groups are the greedy partition of the other ranges; boundaries of a group ascend
            strictly, and fewer than `block` ends lie inside a block, more only in a group that
            would have more than MOST_BLOCKS; every member covers the blocks of its nodes, each
-           block once, and is ragged in those that it meets and does not cover; both lists of a
-           node ascend and hold the same members.
+           block once, and is ragged in those that it meets and does not cover; the turns of a block
+           ascend, one where each of them begins and one where it ends in it; both lists of a node
+           ascend and hold the same members.
 Cost       build O(n log n); a member stands in at most 2 (fanout - 1) log(n) nodes, 8 bytes each,
-           and in at most two blocks, 24 bytes each.
+           and in at most two blocks, 8 bytes each and 12 a turn.
 Paper      [hotspot] 3.2.2 has an R-tree in each group; lists answer with slices (decision 008).
 """
 
@@ -35,7 +37,7 @@ import numpy as np
 from standfast._numba import kernel
 from standfast.arrays import Int32s, Int64s
 from standfast.indexes.keys import FAR
-from standfast.indexes.rectangle_layout import Ends, Rectangles, ancestors_of, laid_out
+from standfast.indexes.rectangle_layout import STRIDE, Ends, Rectangles, ancestors_of, laid_out
 
 BLOCK = 16  # ends in a block; the figures of decision 008 chose all three
 FANOUT_BITS = 2
@@ -185,6 +187,9 @@ class RectangleTree:
         named = self.roll.slots[self._places]
         assert np.array_equal(named[named >= 0], self.slots[named >= 0]), "a slot is misplaced"
         assert np.count_nonzero(named >= 0) == self.n_live, "burials are miscounted"
+        for cell, least in enumerate(tree.least_highs):
+            strided = tree.low_to_high[STRIDE * cell : STRIDE * (cell + 1)]
+            assert least == strided.min(), "the least high rank of a cell is wrong"
         for g in range(tree.points.size):
             begin, end = tree.offsets[g : g + 2]
             lows, highs = self.ends.lows.keys[begin:end], self.ends.highs.keys[begin:end]
@@ -225,8 +230,15 @@ class RectangleTree:
             part = slice(*tree.ragged_offsets[number : number + 2])
             ranks = tree.ragged_ranks[0, part]
             assert np.array_equal(ranks, np.flatnonzero(meets & ~covers)), "ragged members differ"
-            assert np.array_equal(tree.ragged_own[:, part], self._own[:, begin + ranks])
             assert np.array_equal(tree.ragged_ranks[1, part], tree.low_to_high[begin + ranks])
+            assert ranks.size <= tree.most_ragged, "more are ragged than there is room for"
+            begun = [(key, part.start + i) for i, key in enumerate(own_lows[ranks])]
+            ended = [(k + 1, ~(part.start + i)) for i, k in enumerate(own_highs[ranks]) if k < high]
+            turns = slice(*tree.turn_offsets[number : number + 2])
+            keys, members = tree.turn_keys[turns], tree.turn_members[turns]
+            assert np.all(keys[1:] >= keys[:-1]), "turns must ascend"
+            listed_turns = sorted(zip(keys.tolist(), members.tolist(), strict=True))
+            assert listed_turns == sorted(begun + ended), "turns differ from the ends"
 
 
 @kernel

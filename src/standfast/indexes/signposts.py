@@ -7,9 +7,9 @@
 
 A table lookup gives the cell of a value, and a binary search in a window of `width` keys from there
 on the place: later cells hold only larger keys, so the window may reach into them. Every search of
-a section takes the same number of steps and none of them branches, so a processor works on several
-searches at a time. With evenly spread keys the fullest cell holds a few times PER_CELL keys; the
-worst case, all keys in one cell, is a binary search over the section.
+a section takes the same number of steps and none of them branches, so that many go in step. With
+evenly spread keys the fullest cell holds a few times PER_CELL keys; the worst case, all keys in one
+cell, is a binary search over the section.
 
 Invariant  posts of a section ascend from 0 to its size; keys in `posts[c]:posts[c + 1]` fall into
            cell c, none of the others does; no cell holds more than `width` keys.
@@ -22,11 +22,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from standfast._numba import inlined, kernel
+from standfast._numba import kernel
 from standfast.arrays import Int32s, Int64s
 
 # Fewer keys per cell means fewer steps and a larger table; 4 is 7 % slower, 1 no faster.
 PER_CELL = 2
+# Searches done in step: one after the other each would guess its way, and half of the guesses fail.
+ABREAST = 128
 
 
 class Signposts(NamedTuple):
@@ -93,26 +95,27 @@ def _put_up(made: Signposts) -> None:
 
 @kernel
 def count_at_most(made: Signposts, section: int, values: Int64s, counts: Int64s) -> None:
-    """How many keys of a section are at most each value."""
+    """How many keys of a section are at most each value.
+
+    Unsigned throughout: two int64 can lie further apart than an int64 reaches, and an index that
+    cannot be negative needs no test. A value below the first key gets some cell, too; its count is
+    set to 0 at the end.
+    """
+    one, places = np.uint64(1), np.empty(min(ABREAST, values.size), np.uint64)
     keys = made.keys[made.offsets[section] : made.offsets[section + 1]]
     posts = made.posts[made.post_offsets[section] : made.post_offsets[section + 1]]
     shift, width = np.uint64(made.shifts[section]), made.widths[section]
-    for i in range(values.size):
-        counts[i] = _count(keys, posts, shift, width, values[i])
-
-
-@inlined
-def _count(keys: Int64s, posts: Int32s, shift: np.uint64, width: int, value: int) -> int:
-    # Unsigned throughout: two int64 can lie further apart than an int64 reaches, and an index that
-    # cannot be negative needs no test. A value below the first key gets some cell, too; its count
-    # is set to 0 at the end.
-    one = np.uint64(1)
-    cell = (np.uint64(value) - np.uint64(keys[0])) >> shift
-    cell = min(cell, np.uint64(posts.size - 2))
-    place = np.uint64(min(int(posts[cell]), keys.size - width))
-    left = np.uint64(width)
-    while left > 0:
-        half = (left + one) >> one
-        place += half * np.uint64(keys[place + half - one] <= value)
-        left -= half
-    return int(np.int64(place)) * int(value >= keys[0])
+    for begin in range(0, values.size, ABREAST):
+        n = min(ABREAST, values.size - begin)
+        for i in range(n):
+            cell = (np.uint64(values[begin + i]) - np.uint64(keys[0])) >> shift
+            cell = min(cell, np.uint64(posts.size - 2))
+            places[i] = min(int(posts[cell]), keys.size - width)
+        left = np.uint64(width)
+        while left > 0:
+            half = (left + one) >> one
+            for i in range(n):
+                places[i] += half * np.uint64(keys[places[i] + half - one] <= values[begin + i])
+            left -= half
+        for i in range(n):
+            counts[begin + i] = np.int64(places[i]) * (values[begin + i] >= keys[0])

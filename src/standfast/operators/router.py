@@ -41,7 +41,7 @@ Bools = npt.NDArray[np.bool_]
 
 # Where choosing costs more than it saves and more than this share of the time (small batches, cheap
 # events), all events go one way and only one batch in so many is looked at.
-OVERHEAD = 0.03
+OVERHEAD = 0.01
 LOOK_EVERY, LOOK_FIRST = 16, 4
 # An event leaves the best single way only for one that costs less than this part of it: estimates
 # are off by a fifth, and two ways in turn push each other out of the caches. The second number is
