@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from standfast.engine.answer import Answer
 from standfast.errors import BadInput
 from standfast.model.names import did_you_mean
+from standfast.spark.thrift import spare_modules
 from standfast.spark.wire import framed, from_ipc, to_ipc, unframed
 
 Form = Literal["pairs", "rows", "counts", "spans"]
@@ -170,6 +171,7 @@ def unpack_all(output: Output, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 
 
 def _bodies(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    spare_modules()
     for batch in batches:
         kinds, bodies = batch.column("kind").to_pylist(), batch.column("body")
         for kind, body in zip(kinds, bodies, strict=True):

@@ -30,6 +30,7 @@ from standfast.spark.processor import COMPACT_DDL, ShardProcessor, in_one_go
 from standfast.spark.shards import shard_keys
 from standfast.spark.sources import KINDS, SPARK_TYPES, Source, read, taken
 from standfast.spark.spec import Spec
+from standfast.spark.thrift import spare_modules
 from standfast.spark.wire import CHUNK_DDL
 
 METRICS = "standfast"  # the name of the observed counts
@@ -178,11 +179,13 @@ def _packed(frame: DataFrame, pack: Callable[..., Iterator[pa.RecordBatch]]) -> 
 def _pack_rows(
     spec_text: str, keys: list[int], number: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
+    spare_modules()
     spec = Spec.from_json(spec_text)
     yield from packing.pack_rows(spec, keys, number, batches, packing.Place.current())
 
 
 def _pack_changes(keys: list[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    spare_modules()
     yield from packing.pack_changes(keys, batches, packing.Place.current())
 
 

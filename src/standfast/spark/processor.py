@@ -34,6 +34,7 @@ from standfast.spark.state import (
     write_snapshot,
 )
 from standfast.spark.talk import Gone, receive, send
+from standfast.spark.thrift import spare_modules
 from standfast.spark.wire import Chunk, chunks_from_bytes, chunks_to_bytes
 
 COMPACT_DDL = "kind int, body binary, " + ", ".join(f"{name} bigint" for name in COUNTS)
@@ -100,6 +101,7 @@ class ShardProcessor(StatefulProcessor):
         return Spec.from_json(self._spec_text)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        spare_modules()
         self._cells = SparkCells(handle)
 
     def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
