@@ -40,12 +40,13 @@ import numpy as np
 from standfast._numba import inlined, kernel
 from standfast.arrays import Int64s
 from standfast.indexes.key_rows import Bools, Floats, KeyRows, Rows, rounding_margin
-from standfast.indexes.keys import LEAST
+from standfast.indexes.keys import FAR, LEAST
 from standfast.indexes.level_times import NO_LEVEL, Levels, LevelTimes, clear, put
 
 # Larger means fewer keys that come out in vain, and more levels; measured in decision 015.
 PER_SIZE = 8
-LATEST = -1  # the level of the latest rows
+LATEST = -2  # the level of the latest rows
+NEVER = -3
 MOST_SIZES = 50
 SPARE = 2  # units that rounding may cost
 MOST_UNITS = 2.0**51
@@ -61,6 +62,20 @@ class Geometry(NamedTuple):
     places: Int64s  # the row of `LevelTimes` that holds it
     per_size: int
     unit: float
+
+
+class Served(NamedTuple):
+    """Rows of `LevelTimes` for each range; NO_LEVEL where nothing need be asked, NEVER where no
+    level can tell.
+
+    A key that is late on `late` and early on `early` may be in the range; if it is late on
+    `surely_late` too, and early on `surely_early`, it is.
+    """
+
+    late: Int64s
+    early: Int64s
+    surely_late: Int64s
+    surely_early: Int64s
 
 
 class CollectiveIndex:
@@ -82,33 +97,43 @@ class CollectiveIndex:
         self._places: dict[int, int] = {}  # of the levels in use, in `times`
         self._geometry = self._laid_out()
 
-    def serve(self, lows: Int64s | Floats, highs: Int64s | Floats) -> tuple[Int64s, Int64s]:
-        """Have the levels that these ranges ask for; each one's two places in `times`.
-
-        The first is the level to be late on, the second that to be early on, or NO_LEVEL.
-        """
+    def serve(self, lows: Int64s | Floats, highs: Int64s | Floats) -> Served:
+        """Have the levels that these ranges ask for; where they stand in `times`."""
         unit = self._unit_for(lows, highs) if self.is_float else 1.0
         if unit != self._unit:
             self._use(set())
             self._unit = unit
-        late, early = self.levels_for(lows, highs)
-        beyond = early[early != NO_LEVEL]
-        self._use({LATEST, *np.unique(late).tolist(), *np.unique(beyond).tolist()})
-        places = np.full(self._nearest.size + 1, NO_LEVEL)
-        for level, place in self._places.items():
-            places[level] = place  # LATEST is the last of all
-        return places[late], np.where(early == NO_LEVEL, NO_LEVEL, places[early])
+        levels = self.levels_for(lows, highs)
+        self._use({LATEST, *np.unique(np.concatenate(levels)).tolist()} - {NO_LEVEL, NEVER})
+        places = np.full(self._nearest.size + 3, NEVER)
+        for level, place in {**self._places, NO_LEVEL: NO_LEVEL}.items():
+            places[level] = place  # those below 0 stand at the end
+        return Served(*(places[level] for level in levels))
 
-    def levels_for(
-        self, lows: Int64s | Floats, highs: Int64s | Floats
-    ) -> tuple[Int64s, Int64s]:
-        """The levels to ask for each range: the farthest within its low, the nearest beyond."""
+    def levels_for(self, lows: Int64s | Floats, highs: Int64s | Floats) -> Served:
+        """The levels to ask for each range, before it is known where they stand."""
         if self.is_float:
-            lows = np.floor(np.asarray(lows) / self._unit) - SPARE
-            highs = np.ceil(np.asarray(highs) / self._unit) + SPARE
-        late = np.searchsorted(self._farthest, lows, side="right") - 1
-        early = np.searchsorted(self._nearest, highs, side="right")
-        return late, np.where(early < self._nearest.size, early, NO_LEVEL)
+            below, over = np.floor(lows / self._unit) - SPARE, np.ceil(lows / self._unit) + SPARE
+            beyond, within = np.ceil(highs / self._unit) + SPARE, np.floor(highs / self._unit)
+            within = within - SPARE
+        else:
+            below = over = lows
+            beyond, within = highs, np.minimum(highs, FAR - 1) + 1
+        late = np.searchsorted(self._farthest, below, side="right") - 1
+        surely_late = np.searchsorted(self._nearest, over, side="left")
+        early = np.searchsorted(self._nearest, beyond, side="right")
+        surely_early = np.searchsorted(self._farthest, within, side="right") - 1
+        endless = highs >= (np.inf if self.is_float else FAR)
+        n = self._nearest.size
+        return Served(
+            np.where(late < 0, LATEST, late),
+            np.where(early < n, early, NO_LEVEL),
+            np.where(
+                lows <= (1 if self.counts else 0), LATEST,
+                np.where(surely_late < n, surely_late, NEVER),
+            ),
+            np.where(endless, NO_LEVEL, np.where(surely_early < 0, NEVER, surely_early)),
+        )  # fmt: skip
 
     def reach(self, level: int) -> tuple[float, float]:
         """The sums that the distances of a level stand for: from the nearest to the farthest."""

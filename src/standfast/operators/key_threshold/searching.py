@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from standfast._numba import inlined, kernel
 from standfast.arrays import Int32s, Int64s
+from standfast.indexes.collective_index import NEVER, Served
 from standfast.indexes.growing import longer
 from standfast.indexes.key_rows import Rows, count_within, sum_within
-from standfast.indexes.level_times import Levels, keys_between
+from standfast.indexes.level_times import NO_LEVEL, Levels, keys_between
 
 
 class Asked(NamedTuple):
@@ -58,7 +59,7 @@ def every_key(rows: Rows, asked: Asked, counts: bool, whole: bool) -> Found:
 
 @kernel
 def named_keys(
-    rows: Rows, levels: Levels, late: Int64s, early: Int64s, odd: Int64s,
+    rows: Rows, levels: Levels, served: Served, odd: Int64s,
     asked: Asked, counts: bool, whole: bool, exact: bool,
 ) -> Found:  # fmt: skip
     """Look at the keys that the levels name for each query, and at the odd ones.
@@ -72,12 +73,25 @@ def named_keys(
     for q in range(asked.starts.size):
         if keys.size - n < n_keys:
             keys = longer(keys, n_keys)
-        n_named = keys_between(levels, late[q], early[q], asked.starts[q], blocks, named)
+        start = asked.starts[q]
+        n_named = keys_between(levels, served.late[q], served.early[q], start, blocks, named)
         for i in range(n_named):
             keys[n] = named[i]
-            n += not exact or _holds(rows, named[i], asked, q, counts, whole)
+            n += (
+                not exact or _surely(levels, served, q, named[i], start)
+                or _holds(rows, named[i], asked, q, counts, whole)
+            )  # fmt: skip
         for i in range(odd.size):
             keys[n] = odd[i]
             n += _holds(rows, odd[i], asked, q, counts, whole)
         offsets[q + 1] = n
     return Found(offsets, keys[:n].copy())
+
+
+@inlined
+def _surely(levels: Levels, served: Served, q: int, k: int, start: int) -> bool:
+    """Whether the levels alone say that a named key is in the range."""
+    late, early = served.surely_late[q], served.surely_early[q]
+    if late == NEVER or early == NEVER or levels.times[late, k] < start:
+        return False
+    return bool(early == NO_LEVEL or levels.times[early, k] < start)
