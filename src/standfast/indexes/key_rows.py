@@ -27,11 +27,11 @@ import numpy.typing as npt
 from standfast._numba import inlined, kernel
 from standfast.arrays import Int64s
 from standfast.indexes.exact_sums import float_sum, whole_sum
+from standfast.indexes.key_blocks import check_blocks, moves, packed
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-LEAST_ROOM = 4
 # Totals of whole numbers are kept while no sum can pass this; then they are taken from the rows.
 WIDE = 2.0**62
 
@@ -102,11 +102,7 @@ class KeyRows:
 
     def check(self) -> None:
         rows = self.rows
-        order = np.argsort(rows.begins, kind="stable")
-        order = order[rows.rooms[order] > 0]
-        ends = rows.begins + rows.rooms
-        assert np.all(ends[order][:-1] <= rows.begins[order][1:]), "blocks overlap"
-        assert np.all((rows.begins <= rows.firsts) & (rows.ends <= ends)), "rows leave their block"
+        check_blocks(rows)
         assert self.n_rows == int(np.sum(rows.ends - rows.firsts)), "rows are miscounted"
         for k in range(rows.begins.size):
             block = slice(rows.firsts[k], rows.ends[k])
@@ -139,35 +135,15 @@ class KeyRows:
     def _make_blocks(self, touched: Int64s, counts: Int64s) -> Int64s:
         """Blocks with room for so many more rows; the keys whose rows were moved for that."""
         rows = self.rows
-        full = rows.ends[touched] + counts > rows.begins[touched] + rows.rooms[touched]
-        keys = touched[full]
-        if not keys.size:
-            return keys
-        needed = rows.ends[keys] - rows.firsts[keys] + counts[full]
-        rooms = np.maximum(LEAST_ROOM, 2 * needed)
-        stays = rooms <= rows.rooms[keys]  # half of the block is free in front
-        at = self._used + np.cumsum(np.where(stays, 0, rooms))
-        if at[-1] > rows.times.size:
-            self._repack(touched, counts)
-            return np.flatnonzero(self.rows.rooms)
-        self._used = int(at[-1])
-        begins = np.where(stays, rows.begins[keys], at - rooms)
-        rows.rooms[keys] = np.where(stays, rows.rooms[keys], rooms)
-        _move(rows, rows, keys, begins)
-        return keys
-
-    def _repack(self, keys: Int64s, counts: Int64s) -> None:
-        """All blocks into a new pool with room for `counts` more rows of `keys`."""
-        rows = self.rows
-        needed = rows.ends - rows.firsts
-        needed[keys] += counts
-        rooms = np.where(needed > 0, np.maximum(LEAST_ROOM, needed + (needed >> 1)), 0)
-        ends = np.cumsum(rooms)
-        pool = _empty(int(2 * ends[-1]), 0, self.kind)
-        fresh = Rows(*pool[:3], *rows[3:])
-        rows.rooms[:] = rooms
-        _move(rows, fresh, np.arange(rows.begins.size), ends - rooms)
-        self.rows, self._used = fresh, int(ends[-1])
+        move = moves(rows, touched, counts, self._used)
+        if move.used > rows.times.size:
+            move = packed(rows, touched, counts)
+            pool = _empty(2 * move.used, 0, self.kind)
+            self.rows = Rows(*pool[:3], *rows[3:])
+        self._used = move.used
+        rows.rooms[move.keys] = move.rooms
+        _move(rows, self.rows, move.keys, move.begins)
+        return move.keys
 
 
 def _empty(n_rows: int, n_keys: int, kind: Any) -> Rows:
