@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Literal
 
 from standfast.errors import UnsupportedQuery
-from standfast.model.query import BandJoin, Filter, Question, SelectJoin, WindowJoin
+from standfast.model.query import (
+    BandJoin,
+    Filter,
+    KeyThreshold,
+    Question,
+    SelectJoin,
+    WindowAggregate,
+    WindowJoin,
+)
+from standfast.operators.aggregates import Class, UserAggregate, class_of, serves
 from standfast.operators.band_join.groups import ByGroups
 from standfast.operators.band_join.hotspot import Hotspot
 from standfast.operators.band_join.merge import Merge
@@ -16,10 +25,12 @@ from standfast.operators.band_join.per_tuple import PerTuple
 from standfast.operators.band_join.refined_groups import ByRefinedGroups
 from standfast.operators.band_join.routed import Routed as RoutedBand
 from standfast.operators.base import (
+    AggregateStrategy,
     BandStrategy,
     FilterStrategy,
     SelectStrategy,
     Strategy,
+    ThresholdStrategy,
     WindowStrategy,
 )
 from standfast.operators.filter.boxes import Boxes
@@ -32,6 +43,7 @@ from standfast.operators.select_join.naive import Naive as NaiveSelect
 from standfast.operators.select_join.routed import Routed as RoutedSelect
 from standfast.operators.select_join.select_first import SelectFirst
 from standfast.operators.select_join.vanilla import Vanilla
+from standfast.operators.window_aggregate.naive import Naive as NaiveAggregate
 from standfast.operators.window_join.groups import ByGroups as BySkylines
 from standfast.operators.window_join.hotspot import Hotspot as WindowHotspot
 from standfast.operators.window_join.join_first import JoinFirst as WindowJoinFirst
@@ -39,7 +51,9 @@ from standfast.operators.window_join.naive import Naive as NaiveWindow
 from standfast.operators.window_join.routed import Routed as RoutedWindow
 from standfast.operators.window_join.select_first import SelectFirst as WindowSelectFirst
 
-QuestionName = Literal["filter", "band_join", "select_join", "window_join"]
+QuestionName = Literal[
+    "filter", "band_join", "select_join", "window_join", "window_aggregate", "key_threshold"
+]
 
 FILTERS: dict[str, type[FilterStrategy]] = {
     "naive": NaiveFilter,
@@ -77,11 +91,19 @@ WINDOW_JOINS: dict[str, type[WindowStrategy]] = {
     "routed": RoutedWindow,
 }
 
+WINDOW_AGGREGATES: dict[str, type[AggregateStrategy]] = {
+    "naive": NaiveAggregate,
+}
+
+KEY_THRESHOLDS: dict[str, type[ThresholdStrategy]] = {}
+
 CATALOG: dict[QuestionName, Mapping[str, type[Strategy]]] = {
     "filter": FILTERS,
     "band_join": BAND_JOINS,
     "select_join": SELECT_JOINS,
     "window_join": WINDOW_JOINS,
+    "window_aggregate": WINDOW_AGGREGATES,
+    "key_threshold": KEY_THRESHOLDS,
 }
 
 _NAMES: dict[type[Question], QuestionName] = {
@@ -89,6 +111,8 @@ _NAMES: dict[type[Question], QuestionName] = {
     BandJoin: "band_join",
     SelectJoin: "select_join",
     WindowJoin: "window_join",
+    WindowAggregate: "window_aggregate",
+    KeyThreshold: "key_threshold",
 }
 
 
@@ -97,8 +121,13 @@ def question_name(question: Question) -> QuestionName:
     return _NAMES[type(question)]
 
 
-def choose(question: Question, wanted: str) -> str:
-    """The way for this question: the wanted one, or the best known one for "auto"."""
+def choose(
+    question: Question, wanted: str, users: Mapping[str, UserAggregate] | None = None
+) -> str:
+    """The way for this question: the wanted one, or the best known one for "auto".
+
+    `users` are the aggregates that users brought.
+    """
     ways = CATALOG[question_name(question)]
     if wanted == "auto":
         return _best(question)
@@ -114,10 +143,24 @@ def choose(question: Question, wanted: str) -> str:
             f"the template has {len(question.ranges)}",
             hint='pass strategy="auto"',
         )
+    if isinstance(question, WindowAggregate):
+        needs, found = ways[wanted].spec.needs, class_of(question.function, users or {})
+        if not serves(needs, found):
+            raise UnsupportedQuery(
+                f"strategy {wanted!r} takes {needs} aggregates, {question.function} is {found}",
+                hint=f"one of auto, {', '.join(_serving(found))}",
+            )
     return wanted
+
+
+def _serving(found: Class) -> list[str]:
+    """The ways that answer aggregates of this class."""
+    return [way for way, made in WINDOW_AGGREGATES.items() if serves(made.spec.needs, found)]
 
 
 def _best(question: Question) -> str:
     if isinstance(question, Filter):
         return "interval_tree" if len(question.ranges) == 1 else "boxes"
+    if isinstance(question, WindowAggregate):
+        return "naive"
     return "routed"
