@@ -36,6 +36,8 @@ from standfast.operators.base import (
 from standfast.operators.filter.boxes import Boxes
 from standfast.operators.filter.interval_tree import IntervalTree
 from standfast.operators.filter.naive import Naive as NaiveFilter
+from standfast.operators.key_threshold.collective_index import ByCollectiveIndex
+from standfast.operators.key_threshold.naive import Naive as NaiveThreshold
 from standfast.operators.select_join.groups import ByGroups as ByRectangleGroups
 from standfast.operators.select_join.hotspot import Hotspot as HotspotSelect
 from standfast.operators.select_join.join_first import JoinFirst
@@ -95,7 +97,10 @@ WINDOW_AGGREGATES: dict[str, type[AggregateStrategy]] = {
     "naive": NaiveAggregate,
 }
 
-KEY_THRESHOLDS: dict[str, type[ThresholdStrategy]] = {}
+KEY_THRESHOLDS: dict[str, type[ThresholdStrategy]] = {
+    "naive": NaiveThreshold,
+    "collective_index": ByCollectiveIndex,
+}
 
 CATALOG: dict[QuestionName, Mapping[str, type[Strategy]]] = {
     "filter": FILTERS,
@@ -163,4 +168,6 @@ def _best(question: Question) -> str:
         return "interval_tree" if len(question.ranges) == 1 else "boxes"
     if isinstance(question, WindowAggregate):
         return "naive"
+    if isinstance(question, KeyThreshold):
+        return "collective_index"
     return "routed"

@@ -15,7 +15,7 @@ from standfast._numba import inlined, kernel
 from standfast.arrays import Int32s, Int64s
 from standfast.indexes.collective_index import NEVER, Served
 from standfast.indexes.growing import longer
-from standfast.indexes.key_rows import Rows, count_within, sum_within
+from standfast.indexes.key_rows import Rows, count_within, sum_within, window_start
 from standfast.indexes.level_times import NO_LEVEL, Levels, keys_between
 
 
@@ -50,9 +50,14 @@ def every_key(rows: Rows, asked: Asked, counts: bool, whole: bool) -> Found:
     for q in range(asked.starts.size):
         if keys.size - n < n_keys:
             keys = longer(keys, n_keys)
+        low, high = asked.lows[q], asked.highs[q]
         for k in range(n_keys):
             keys[n] = k
-            n += _holds(rows, k, asked, q, counts, whole)
+            if counts:
+                count = rows.ends[k] - window_start(rows, k, asked.starts[q])
+                n += count > 0 and low <= count <= high
+            else:
+                n += sum_within(rows, k, asked.starts[q], low, high, whole)
         offsets[q + 1] = n
     return Found(offsets, keys[:n].copy())
 

@@ -1,0 +1,26 @@
+"""Key thresholds by an index over all keys: cost follows the answer, not the number of keys."""
+
+from __future__ import annotations
+
+from standfast.model.query import KeyThreshold
+from standfast.operators.base import Spec
+from standfast.operators.key_threshold.extremes import IndexedExtremes
+from standfast.operators.key_threshold.keyed import Holder, KeyedStrategy
+from standfast.operators.key_threshold.totals import IndexedTotals
+
+
+class ByCollectiveIndex(KeyedStrategy):
+    """Levels of distances from the last row for COUNT and SUM, a tree of starts for MAX and MIN."""
+
+    spec = Spec(
+        question=KeyThreshold,
+        paper="shared-windows 4, CI-COUNT, CI-SUM; MAX and MIN are ours",
+        time="O(p log a log keys) a row, O(answer log keys) a query; MAX, MIN: O(log^2 rows) a "
+        "row, O(log^2 rows + answer) a query",
+        space="O(rows + levels keys); MAX, MIN: O(rows log rows)",
+    )
+
+    def _make_holder(self) -> Holder:
+        if self.function in ("MIN", "MAX"):
+            return IndexedExtremes(least=self.function == "MIN", is_float=self.is_float)
+        return IndexedTotals(counts=self.function == "COUNT", is_float=self.is_float)
