@@ -15,7 +15,9 @@ position is a multiple of the level's size. So a level of size 2^s changes with 
     and at least one row: the key's latest row is in the window, a level of its own
 
 Both may be asked at once. What comes out holds every right key, and only keys whose count is at
-least the least distance of the level (at most the largest); the rows of the key decide the rest.
+least the least distance of the level (below the largest), which is more than (1 - e) v with
+e = 2 / (p + 2), or 3 / 4 for p = 1. A second level, on the other side of v, says of most of them
+that they are right for sure; the rows of the key decide the rest.
 
 A sum of whole numbers is a count in which a row stands for as many as its value says; updating
 takes the levels up to the highest binary digit that the total changed, found at once. Sums of
@@ -50,6 +52,7 @@ NEVER = -3
 MOST_SIZES = 50
 SPARE = 2  # units that rounding may cost
 MOST_UNITS = 2.0**51
+SMALLEST = 2.0**-1000
 # The least threshold that the unit is made for is at least this part of the largest.
 NARROW = 2.0**-16
 
@@ -113,9 +116,10 @@ class CollectiveIndex:
     def levels_for(self, lows: Int64s | Floats, highs: Int64s | Floats) -> Served:
         """The levels to ask for each range, before it is known where they stand."""
         if self.is_float:
-            below, over = np.floor(lows / self._unit) - SPARE, np.ceil(lows / self._unit) + SPARE
-            beyond, within = np.ceil(highs / self._unit) + SPARE, np.floor(highs / self._unit)
-            within = within - SPARE
+            with np.errstate(over="ignore"):
+                lows_in_units, highs_in_units = lows / self._unit, highs / self._unit
+            below, over = np.floor(lows_in_units) - SPARE, np.ceil(lows_in_units) + SPARE
+            within, beyond = np.floor(highs_in_units) - SPARE, np.ceil(highs_in_units) + SPARE
         else:
             below = over = lows
             beyond, within = highs, np.minimum(highs, FAR - 1) + 1
@@ -194,7 +198,8 @@ class CollectiveIndex:
         if not bounds.size:
             return self._unit
         least = bounds[bounds >= NARROW * bounds.max()].min()
-        wanted = float(2.0 ** max(np.floor(np.log2(least / self.per_size)) - 4, -1000.0))
+        power = np.floor(np.log2(max(least / self.per_size, SMALLEST))) - 4
+        wanted = float(2.0**power)
         return self._unit if wanted / 64 <= self._unit <= wanted else wanted
 
     def _use(self, levels: set[int]) -> None:

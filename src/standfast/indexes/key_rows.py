@@ -284,9 +284,10 @@ def sum_within(rows: Rows, k: int, start: int, low: Any, high: Any, whole: bool)
         if rows.masses[k] >= rows.limit:
             about = whole_sum(rows.values, at, end)
         return bool(low <= about <= high)
-    margin = rounding_margin(rows, k)
-    if low <= about - margin and about + margin <= high:
-        return True
-    if about + margin < low or high < about - margin:
-        return False
+    if rows.masses[k] < rows.limit:
+        margin = rounding_margin(rows, k)
+        if low <= about - margin and about + margin <= high:
+            return True
+        if about + margin < low or high < about - margin:
+            return False
     return bool(low <= float_sum(rows.values, at, end) <= high)

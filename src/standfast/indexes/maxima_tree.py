@@ -38,9 +38,9 @@ from standfast.arrays import Int32s, Int64s
 from standfast.indexes.key_maxima import KeyMaxima, Peaks, displaced, first_from, replace
 from standfast.indexes.keys import FAR, LEAST
 
-LEAF = 128
+LEAF = 16
 LEAST_LEAVES = 16
-# A tree is made again when it took in as many rows as it had, but not for fewer than this.
+# A new tree has room for this many rows, or three times as many as it is made of.
 FEW = 4096
 MOST_NODES = 128
 N_LEAVES, USED, LATEST, IS_FULL = range(4)
@@ -57,8 +57,7 @@ class Tree(NamedTuple):
     begins: Int64s  # of each list in the pool
     sizes: Int64s
     rooms: Int64s
-    values: Int64s  # the pool
-    keys: Int32s
+    entries: Int64s  # the pool: value and key of entry i at 2 i and 2 i + 1
     state: Int64s  # N_LEAVES, USED of the pool, LATEST time, IS_FULL: must be made again
 
 
@@ -69,8 +68,6 @@ class MaximaTree:
         self.maxima = maxima
         self.leaf = leaf
         self.few = few
-        self._n_new = 0
-        self._n_kept = 0
         self._build()
 
     def insert(self, numbers: Int64s, times: Int64s, values: Int64s, oldest: int) -> None:
@@ -79,8 +76,7 @@ class MaximaTree:
         late = times[times > self.tree.state[LATEST]]
         _cut(self.tree, late, self.leaf)
         _insert(self.maxima.peaks, self.tree, numbers, times, values)
-        self._n_new += numbers.size
-        if self.tree.state[IS_FULL] or self._n_new > max(self._n_kept, self.few):
+        if self.tree.state[IS_FULL]:
             self.settle(oldest)
 
     def settle(self, oldest: int) -> None:
@@ -101,7 +97,7 @@ class MaximaTree:
         found: dict[int, list[tuple[int, int]]] = {}
         for node in range(3 * room):
             span = slice(tree.begins[node], tree.begins[node] + tree.sizes[node])
-            entries = list(zip(tree.values[span].tolist(), tree.keys[span].tolist(), strict=True))
+            entries = [(v, k) for v, k in tree.entries.reshape(-1, 2)[span].tolist()]
             if node < 2 * room:
                 assert entries == sorted(set(entries)), f"node {node} is out of order"
             if entries:
@@ -138,7 +134,7 @@ class MaximaTree:
         lists = [np.zeros(3 * room, np.int64) for _ in range(3)]
         self.tree = Tree(
             np.full(room, FAR, np.int64), np.zeros(room, np.bool_), *lists,
-            np.empty(0, np.int64), np.empty(0, np.int32), np.zeros(4, np.int64),
+            np.empty(0, np.int64), np.zeros(4, np.int64),
         )  # fmt: skip
         self.tree.cuts[0], self.tree.state[N_LEAVES], self.tree.state[LATEST] = LEAST, 1, LEAST
         _cut(self.tree, ascending, self.leaf)
@@ -151,14 +147,12 @@ class MaximaTree:
         # Every row that comes until the next making may ask for some new lists.
         size = 2 * used + 64 * self.few
         self.tree = self.tree._replace(
-            begins=ends - rooms, rooms=rooms, values=np.empty(size, np.int64),
-            keys=np.empty(size, np.int32),
-        )  # fmt: skip
+            begins=ends - rooms, rooms=rooms, entries=np.empty(2 * size, np.int64)
+        )
         self.tree.state[USED] = used
         _fill(peaks, self.tree, numbers[order], places[order])
         if n:
             self.tree.state[LATEST] = ascending[-1]
-        self._n_new, self._n_kept = 0, n
 
 
 @kernel
@@ -258,7 +252,7 @@ def _fill(peaks: Peaks, tree: Tree, numbers: Int64s, places: Int64s) -> None:
             if node >= 2 * tree.cuts.size and _is_listed(tree, node, k):
                 continue
             place = tree.begins[node] + tree.sizes[node]
-            tree.values[place], tree.keys[place] = peaks.values[at], k
+            tree.entries[2 * place], tree.entries[2 * place + 1] = peaks.values[at], k
             tree.sizes[node] += 1
 
 
@@ -299,10 +293,9 @@ def _add_segment(tree: Tree, peaks: Peaks, k: int, at: int, nodes: Int64s) -> No
         place = begin + size
         if not is_list:
             place = _place(tree, node, value, k)
-            for other in range(begin + size, place, -1):
-                tree.values[other] = tree.values[other - 1]
-                tree.keys[other] = tree.keys[other - 1]
-        tree.values[place], tree.keys[place] = value, k
+            for other in range(2 * (begin + size) + 1, 2 * place + 1, -1):
+                tree.entries[other] = tree.entries[other - 2]
+        tree.entries[2 * place], tree.entries[2 * place + 1] = value, k
         tree.sizes[node] = size + 1
 
 
@@ -316,11 +309,9 @@ def _remove_segment(tree: Tree, peaks: Peaks, k: int, at: int, nodes: Int64s) ->
         if node >= 2 * tree.cuts.size:
             continue
         tree.sizes[node] -= 1
-        for other in range(
-            _place(tree, node, peaks.values[at], k), tree.begins[node] + tree.sizes[node]
-        ):
-            tree.values[other] = tree.values[other + 1]
-            tree.keys[other] = tree.keys[other + 1]
+        place = _place(tree, node, peaks.values[at], k)
+        for other in range(2 * place, 2 * (tree.begins[node] + tree.sizes[node])):
+            tree.entries[other] = tree.entries[other + 2]
 
 
 @inlined
@@ -329,7 +320,8 @@ def _place(tree: Tree, node: int, value: int, k: int) -> int:
     low, high = tree.begins[node], tree.begins[node] + tree.sizes[node]
     while low < high:
         middle = (low + high) >> 1
-        if tree.values[middle] < value or (tree.values[middle] == value and tree.keys[middle] < k):
+        found = tree.entries[2 * middle]
+        if found < value or (found == value and tree.entries[2 * middle + 1] < k):
             low = middle + 1
         else:
             high = middle
@@ -339,7 +331,7 @@ def _place(tree: Tree, node: int, value: int, k: int) -> int:
 @inlined
 def _is_listed(tree: Tree, node: int, k: int) -> bool:
     for i in range(tree.begins[node], tree.begins[node] + tree.sizes[node]):
-        if tree.keys[i] == k:
+        if tree.entries[2 * i + 1] == k:
             return True
     return False
 
@@ -349,11 +341,11 @@ def _enlarge(tree: Tree, node: int) -> bool:
     """Give a list twice its room at the end of the pool; not when that is full."""
     room, size, begin = max(2 * tree.rooms[node], 4), tree.sizes[node], tree.begins[node]
     used = tree.state[USED]
-    if used + room > tree.values.size:
+    if 2 * (used + room) > tree.entries.size:
         tree.state[IS_FULL] = 1
         return False
-    tree.values[used : used + size] = tree.values[begin : begin + size]
-    tree.keys[used : used + size] = tree.keys[begin : begin + size]
+    for i in range(2 * size):
+        tree.entries[2 * used + i] = tree.entries[2 * begin + i]
     tree.begins[node], tree.rooms[node], tree.state[USED] = used, room, used + room
     return True
 
@@ -368,15 +360,15 @@ def keys_with_maximum(
     while node > 0:
         end = tree.begins[node] + tree.sizes[node]
         i = _place(tree, node, low, 0)
-        while i < end and tree.values[i] <= high:
-            out[n] = tree.keys[i]
+        while i < end and tree.entries[2 * i] <= high:
+            out[n] = tree.entries[2 * i + 1]
             i, n = i + 1, n + 1
         node >>= 1
     listed = 2 * room + leaf
     begins = tree.cuts[leaf]
     ends = tree.cuts[leaf + 1] if leaf + 1 < tree.state[N_LEAVES] else FAR
     for i in range(tree.begins[listed], tree.begins[listed] + tree.sizes[listed]):
-        k = tree.keys[i]
+        k = tree.entries[2 * i + 1]
         at = first_from(peaks, k, start)
         if at == peaks.ends[k] or not low <= peaks.values[at] <= high:
             continue

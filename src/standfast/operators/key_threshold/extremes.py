@@ -42,6 +42,9 @@ class Extremes:
     def n_rows(self) -> int:
         return self.maxima.n_rows
 
+    def is_due(self, n_new: int) -> bool:
+        return n_new > 2 * self.maxima.n_rows
+
     def without_rows(self, numbers: Int64s) -> Int64s:
         return self.maxima.without_rows(numbers)
 

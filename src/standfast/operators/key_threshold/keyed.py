@@ -36,7 +36,11 @@ class Holder(Protocol):
     def expire(self, oldest: int) -> None:
         """Let rows before `oldest` go."""
 
-    def n_rows(self) -> int: ...
+    def n_rows(self) -> int:
+        """How many rows are kept."""
+
+    def is_due(self, n_new: int) -> bool:
+        """Whether it is time to let old rows go, so many having come since the last time."""
 
     def without_rows(self, numbers: Int64s) -> Int64s:
         """Those of these keys that have no rows."""
@@ -110,7 +114,7 @@ class KeyedStrategy(ThresholdStrategy):
             inside = times >= oldest
             codes, times, values = codes[inside], times[inside], values[inside]
         self._insert(codes, times, values, oldest)
-        if self._n_new > max(FEW, self._holder.n_rows() // 2):
+        if self._n_new > FEW and self._holder.is_due(self._n_new):
             self._sweep(oldest)
 
     def advance(self, now_us: int) -> None:

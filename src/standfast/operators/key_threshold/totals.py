@@ -38,6 +38,9 @@ class Totals:
     def n_rows(self) -> int:
         return self.rows.n_rows
 
+    def is_due(self, n_new: int) -> bool:
+        return 2 * n_new > self.rows.n_rows
+
     def without_rows(self, numbers: Int64s) -> Int64s:
         return self.rows.without_rows(numbers)
 
