@@ -316,7 +316,7 @@ class Lanes:
         lanes = touched[moved]
         if not lanes.size:
             return moved
-        sizes = _capacities(g.tails[lanes] - g.heads[lanes] + counts[moved])
+        sizes = capacities(g.tails[lanes] - g.heads[lanes] + counts[moved])
         left_behind = self.size - int((g.masks + 1).sum())
         if 2 * (left_behind + int((g.masks[lanes] + 1).sum())) > self.size + int(sizes.sum()):
             extra = np.zeros(self.n_lanes, np.int64)
@@ -339,7 +339,7 @@ class Lanes:
         """Give memory back when most of it is not needed; whether all lanes moved."""
         g = self.geometry
         n = g.tails - g.heads
-        if self.size <= 4 * int(_capacities(n[n > 0]).sum()) + FEWEST:
+        if self.size <= 4 * int(capacities(n[n > 0]).sum()) + FEWEST:
             return False
         self._rebuild(np.zeros(self.n_lanes, np.int64))
         return True
@@ -355,7 +355,7 @@ class Lanes:
             lanes = np.flatnonzero(n)
         rows, n, codes = self._rows_of(lanes), n[lanes], self.codes[lanes]
         large = np.maximum(self.large[lanes] - self.geometry.heads[lanes], -1)
-        sizes = _capacities(n + extra[lanes])
+        sizes = capacities(n + extra[lanes])
         unseen = self._unseen
         self._start(lanes.size, int(sizes.sum()))
         self._unseen = unseen
@@ -386,7 +386,7 @@ def _ages(g: Geometry) -> Int64s:
     return np.repeat(g.tails - np.cumsum(n), n) + np.arange(int(n.sum()))
 
 
-def _capacities(n: Int64s) -> Int64s:
+def capacities(n: Int64s) -> Int64s:
     """Places for so many rows and as many again: powers of two."""
     wanted = np.maximum(2 * n, FEWEST)
     return 1 << np.ceil(np.log2(wanted)).astype(np.int64)

@@ -45,7 +45,13 @@ from standfast.operators.select_join.naive import Naive as NaiveSelect
 from standfast.operators.select_join.routed import Routed as RoutedSelect
 from standfast.operators.select_join.select_first import SelectFirst
 from standfast.operators.select_join.vanilla import Vanilla
+from standfast.operators.window_aggregate.augmented_tree import AugmentedTree
+from standfast.operators.window_aggregate.base_interval_quantiles import BaseIntervalQuantiles
+from standfast.operators.window_aggregate.base_intervals import BaseIntervals
+from standfast.operators.window_aggregate.landmark_intervals import LandmarkIntervals
+from standfast.operators.window_aggregate.materialise_all import MaterialiseAll
 from standfast.operators.window_aggregate.naive import Naive as NaiveAggregate
+from standfast.operators.window_aggregate.running_intervals import RunningIntervals
 from standfast.operators.window_join.groups import ByGroups as BySkylines
 from standfast.operators.window_join.hotspot import Hotspot as WindowHotspot
 from standfast.operators.window_join.join_first import JoinFirst as WindowJoinFirst
@@ -95,6 +101,12 @@ WINDOW_JOINS: dict[str, type[WindowStrategy]] = {
 
 WINDOW_AGGREGATES: dict[str, type[AggregateStrategy]] = {
     "naive": NaiveAggregate,
+    "materialise_all": MaterialiseAll,
+    "augmented_tree": AugmentedTree,
+    "base_intervals": BaseIntervals,
+    "landmark_intervals": LandmarkIntervals,
+    "running_intervals": RunningIntervals,
+    "base_interval_quantiles": BaseIntervalQuantiles,
 }
 
 KEY_THRESHOLDS: dict[str, type[ThresholdStrategy]] = {

@@ -20,8 +20,11 @@ import numpy as np
 
 from standfast.arrays import Int64s
 from standfast.indexes.lane_kernels import Bools, Values
+from standfast.indexes.lanes import Change, Lanes
+from standfast.operators import interval_kernels, landmark_kernels
 from standfast.operators import synopsis_kernels as kernels
 from standfast.operators.aggregates import Aggregate, Fields
+from standfast.operators.landmark_kernels import Rings
 
 
 class Synopses:
@@ -50,6 +53,123 @@ class Synopses:
     def memory_bytes(self) -> int:
         return int(self._ints.nbytes)
 
+    def run_on(self, lanes: Lanes, change: Change) -> None:
+        """Totals by place of the rows that changed; they start anew where a ring does."""
+        if self.aggregate.user is None:
+            interval_kernels.run_on(
+                self.aggregate.kind, self._ints, self.floats, lanes.geometry, *change,
+                lanes.values.view(np.int64), lanes.values.view(np.float64), lanes.valid,
+            )  # fmt: skip
+            return
+        g = lanes.geometry
+        for lane, first in zip(*change, strict=True):
+            positions = np.arange(first, g.tails[lane])
+            places = g.starts[lane] + (positions & g.masks[lane])
+            self.lift(places, places, lanes.values, lanes.valid)
+            starts = positions & g.masks[lane] == 0
+            if first & g.masks[lane]:
+                places = np.concatenate([[places[0] - 1], places])
+                starts = np.concatenate([[True], starts])
+            self.scan(places, starts)
+
+    def grow(self, lanes: Lanes, change: Change, *, unfinished: bool) -> None:
+        """Base intervals of the rows that changed: the finished ones, or all (see the kernels)."""
+        if self.aggregate.user is None:
+            interval_kernels.grow(
+                self.aggregate.kind, self._ints, self.floats, lanes.geometry, *change,
+                lanes.values.view(np.int64), lanes.values.view(np.float64), lanes.valid, unfinished,
+            )  # fmt: skip
+            return
+        g = lanes.geometry
+        for lane, first in zip(*change, strict=True):
+            mask, tail, base = g.masks[lane], g.tails[lane], 2 * g.starts[lane]
+            positions = np.arange(first, tail) & mask
+            rows = g.starts[lane] + positions
+            self.lift(base + mask + 1 + positions, rows, lanes.values, lanes.valid)
+            width, level = (mask + 1) >> 1, 1
+            while width >= 2:
+                end = ((tail - 1) >> level) + 1 if unfinished else tail >> level
+                nodes = np.arange(first >> level, end)
+                out, left = base + width + (nodes & (width - 1)), 2 * nodes & (2 * width - 1)
+                left = left + base + 2 * width
+                # The right half of an interval that is not finished may not have begun.
+                begun = (2 * nodes + 1) << (level - 1) < tail
+                self._ints[out] = self._ints[left]
+                self.combine(out[begun], left[begun], left[begun] + 1)
+                width, level = width >> 1, level + 1
+
+    def windows(
+        self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s], *, unfinished: bool
+    ) -> Int64s:
+        """The synopsis of each window, given by lanes, first and last positions."""
+        if self.aggregate.user is None:
+            found = np.zeros((which[0].size, self.aggregate.width), np.int64)
+            interval_kernels.fold_windows(
+                self.aggregate.kind, self._ints, self.floats, lanes.geometry, *which, unfinished,
+                found, found.view(np.float64),
+            )  # fmt: skip
+            return found
+        return self.fold(*cover(lanes, which))
+
+    def rows_folded(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> Int64s:
+        """The synopsis of each window, merged row by row; every row has one at its place."""
+        g = lanes.geometry
+        found = np.zeros((which[0].size, self.aggregate.width), np.int64)
+        if self.aggregate.user is None:
+            interval_kernels.fold_rows(
+                self.aggregate.kind, self._ints, self.floats, g, *which,
+                found, found.view(np.float64),
+            )  # fmt: skip
+            return found
+        for i, (lane, first, last) in enumerate(zip(*which, strict=True)):
+            places = g.starts[lane] + (np.arange(first, last + 1) & g.masks[lane])
+            found[i] = self.fold(np.array([0, places.size]), places)[0]
+        return found
+
+    def landmarks_forward(
+        self, lanes: Lanes, rings: Rings, begins: Int64s, which: tuple[Int64s, Int64s]
+    ) -> None:
+        """Synopses from the landmark before it up to each position from `which[1]` on."""
+        g = lanes.geometry
+        if self.aggregate.user is None:
+            landmark_kernels.sum_forward(
+                self.aggregate.kind, self._ints, self.floats, rings, begins, g, *which,
+                lanes.values.view(np.int64), lanes.values.view(np.float64), lanes.valid,
+            )  # fmt: skip
+            return
+        for lane, first in zip(*which, strict=True):
+            positions = np.arange(first, g.tails[lane])
+            places = rings.starts[lane] + (positions & rings.masks[lane])
+            rows = g.starts[lane] + (positions & g.masks[lane])
+            self.lift(2 * places, rows, lanes.values, lanes.valid)
+            starts = begins[places] == positions
+            if not starts[0]:
+                before = rings.starts[lane] + ((first - 1) & rings.masks[lane])
+                places = np.concatenate([[before], places])
+                starts = np.concatenate([[True], starts])
+            self.scan(2 * places, starts)
+
+    def landmarks_back(
+        self, lanes: Lanes, rings: Rings, begins: Int64s, which: tuple[Int64s, Int64s]
+    ) -> None:
+        """Synopses from each position up to the landmark after it, before `which[1]`."""
+        g = lanes.geometry
+        if self.aggregate.user is None:
+            landmark_kernels.sum_backward(
+                self.aggregate.kind, self._ints, self.floats, rings, begins, g, *which,
+                lanes.values.view(np.int64), lanes.values.view(np.float64), lanes.valid,
+            )  # fmt: skip
+            return
+        for lane, end in zip(*which, strict=True):
+            positions = np.arange(rings.dones[lane], end)[::-1]
+            if not positions.size:
+                continue
+            places = rings.starts[lane] + (positions & rings.masks[lane])
+            rows = g.starts[lane] + (positions & g.masks[lane])
+            self.lift(2 * places + 1, rows, lanes.values, lanes.valid)
+            starts = np.append(True, np.diff(begins[places]) != 0)
+            self.scan(2 * places + 1, starts, backward=True)
+
     def lift(self, places: Int64s, rows: Int64s, values: Values, valid: Bools) -> None:
         """Make the synopsis of row `rows[i]` alone at `places[i]`."""
         user = self.aggregate.user
@@ -64,22 +184,11 @@ class Synopses:
         self.floats[places, 1:] = user.lift(values[rows].astype(np.float64))
 
     def combine(self, out: Int64s, left: Int64s, right: Int64s) -> None:
-        """Merge the synopses of two places each; later entries may use what earlier ones made.
-
-        Users' aggregates are merged in stretches that do not.
-        """
+        """Merge the synopses of two places each; none is used that this makes."""
         if self.aggregate.user is None:
             kernels.combine(self.aggregate.kind, self._ints, self.floats, out, left, right)
-            return
-        at = 0
-        while at < out.size:
-            # Levels come one after the other: an entry of the next uses what this one made.
-            used = np.isin(left[at:], out[at:]) | np.isin(right[at:], out[at:])
-            end = at + (int(np.argmax(used)) if used.any() else used.size)
-            end = max(end, at + 1)
-            part = slice(at, end)
-            self._ints[out[part]] = self._merged(self._ints[left[part]], self._ints[right[part]])
-            at = end
+        else:
+            self._ints[out] = self._merged(self._ints[left], self._ints[right])
 
     def scan(self, places: Int64s, starts: Bools, *, backward: bool = False) -> None:
         """Merge each place with the one before it in this order, except where a run starts.
@@ -156,3 +265,13 @@ class Synopses:
             merged.view(np.float64)[both, 1:] = user.combine(one, other)
         merged[:, 0] = left[:, 0] + right[:, 0]
         return merged
+
+
+def cover(lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> tuple[Int64s, Int64s]:
+    """Offsets and places of the base intervals that make up each window, from left to right."""
+    counts = np.empty(which[0].size, np.int64)
+    interval_kernels.count_cover(lanes.geometry, *which, counts)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    nodes = np.empty(int(offsets[-1]), np.int64)
+    interval_kernels.fill_cover(lanes.geometry, *which, offsets, nodes)
+    return offsets, nodes
