@@ -187,7 +187,8 @@ class CollectiveIndex:
         if self.counts:
             before = rows.counted[k] - np.arange(end - first, 0, -1)
         else:
-            before = rows.before[first:end] / (self._unit if self.is_float else 1)
+            before = rows.before[first:end]
+            before = before / self._unit if self.is_float else before
         fits = np.flatnonzero(before <= whole)
         return int(rows.times[first + fits[-1]]) if fits.size else LEAST
 
@@ -249,7 +250,7 @@ def _refresh(
         if total < 0 or not has_rows:
             for g in range(geometry.sizes.size):
                 put(levels, geometry.places[g], k, LEAST)
-            is_odd[k] = has_rows
+            is_odd[k], marks[k] = has_rows, -1  # which differs from every mark on all levels
             continue
         mark = total + geometry.per_size
         every = force or is_odd[k]
