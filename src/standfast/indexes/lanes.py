@@ -165,6 +165,10 @@ class Lanes:
         """Every lane from its first row on."""
         return Change(np.arange(self.n_lanes), self.geometry.heads.copy())
 
+    def held(self, change: Change) -> Change:
+        """The part of a change that is about rows still held."""
+        return Change(change.lanes, np.maximum(change.firsts, self.geometry.heads[change.lanes]))
+
     def positions(self, lanes: Int64s, lows: Int64s, highs: Int64s) -> tuple[Int64s, Int64s]:
         """First and last position of the rows of `lanes[i]` with an age in `lows[i] .. highs[i]`.
 

@@ -51,6 +51,7 @@ from standfast.operators.window_aggregate.base_intervals import BaseIntervals
 from standfast.operators.window_aggregate.landmark_intervals import LandmarkIntervals
 from standfast.operators.window_aggregate.materialise_all import MaterialiseAll
 from standfast.operators.window_aggregate.naive import Naive as NaiveAggregate
+from standfast.operators.window_aggregate.routed import Routed as RoutedAggregate
 from standfast.operators.window_aggregate.running_intervals import RunningIntervals
 from standfast.operators.window_join.groups import ByGroups as BySkylines
 from standfast.operators.window_join.hotspot import Hotspot as WindowHotspot
@@ -107,6 +108,7 @@ WINDOW_AGGREGATES: dict[str, type[AggregateStrategy]] = {
     "landmark_intervals": LandmarkIntervals,
     "running_intervals": RunningIntervals,
     "base_interval_quantiles": BaseIntervalQuantiles,
+    "routed": RoutedAggregate,
 }
 
 KEY_THRESHOLDS: dict[str, type[ThresholdStrategy]] = {
@@ -178,8 +180,6 @@ def _serving(found: Class) -> list[str]:
 def _best(question: Question) -> str:
     if isinstance(question, Filter):
         return "interval_tree" if len(question.ranges) == 1 else "boxes"
-    if isinstance(question, WindowAggregate):
-        return "naive"
     if isinstance(question, KeyThreshold):
         return "collective_index"
     return "routed"

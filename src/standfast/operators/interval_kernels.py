@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from standfast._numba import inlined, kernel
 from standfast.arrays import Int64s
-from standfast.indexes.lane_kernels import Bools, Geometry
-from standfast.operators.aggregates import Fields
-from standfast.operators.synopsis_kernels import copy, lift_one, merge
+from standfast.indexes.lane_kernels import LARGE, Bools, Geometry
+from standfast.operators.aggregates import SUM_FLOAT, Fields
+from standfast.operators.synopsis_kernels import copy, lift_one, merge, take_away
 
 
 @kernel
@@ -27,11 +27,62 @@ def run_on(
     """Totals of the positions from `firsts` on; they start anew where a ring does."""
     for i in range(lanes.size):
         start, mask = g.starts[lanes[i]], g.masks[lanes[i]]
+        if firsts[i] == g.heads[lanes[i]] and firsts[i] & mask != 0:
+            # Nothing before is held any more, and no total of it needs to be.
+            ints[start + (firsts[i] & mask) - 1] = 0
+        if kind == SUM_FLOAT:
+            first, stop = firsts[i], g.tails[lanes[i]]
+            while first < stop:  # once round the ring at most
+                end = min(stop, (first | mask) + 1)
+                at, past = start + (first & mask), start + (first & mask) + end - first
+                _run_sums(ints, floats, at, past, first & mask == 0, values, valid)
+                first = end
+            continue
         for p in range(firsts[i], g.tails[lanes[i]]):
             at = start + (p & mask)
             lift_one(kind, ints, floats, at, raw[at], values[at], valid[at])
             if p & mask != 0:
                 merge(kind, ints, floats, at, ints, floats, at - 1)
+
+
+@inlined
+def _run_sums(
+    ints: Int64s, floats: Fields, at: int, past: int, is_start: bool, values: Fields, valid: Bools
+) -> None:
+    """The totals of sums from one place to another; the running ones stay in registers."""
+    n, total, rest = 0, 0.0, 0.0
+    if not is_start:
+        n, total, rest = ints[at - 1, 0], floats[at - 1, 1], floats[at - 1, 2]
+    for place in range(at, past):
+        value = values[place]
+        if not (valid[place] and abs(value) < LARGE):
+            value = 0.0
+        n += valid[place]
+        more = total + value
+        back = more - total
+        rest += (total - (more - back)) + (value - back)
+        total = more
+        ints[place, 0] = n
+        floats[place, 1] = total
+        floats[place, 2] = rest
+
+
+@kernel
+def running_windows(
+    kind: int, ints: Int64s, floats: Fields, g: Geometry, lanes: Int64s, firsts: Int64s,
+    lasts: Int64s, found: Int64s, found_floats: Fields,
+) -> None:  # fmt: skip
+    """Each window as the difference of two totals, across at most one start."""
+    for i in range(lanes.size):
+        first, last = firsts[i], lasts[i]
+        if first > last:
+            continue
+        start, mask = g.starts[lanes[i]], g.masks[lanes[i]]
+        if first & ~mask != last & ~mask:
+            copy(found, i, ints, start + mask)  # the total of a whole round
+        merge(kind, found, found_floats, i, ints, floats, start + (last & mask))
+        if first & mask != 0:
+            take_away(kind, found, found_floats, i, ints, floats, start + (first & mask) - 1)
 
 
 @kernel

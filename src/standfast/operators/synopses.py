@@ -68,6 +68,8 @@ class Synopses:
             self.lift(places, places, lanes.values, lanes.valid)
             starts = positions & g.masks[lane] == 0
             if first & g.masks[lane]:
+                if first == g.heads[lane]:
+                    self._ints[places[0] - 1] = 0
                 places = np.concatenate([[places[0] - 1], places])
                 starts = np.concatenate([[True], starts])
             self.scan(places, starts)
@@ -227,26 +229,28 @@ class Synopses:
             found[has] = self._merged(found[has], self._ints[places[offsets[has] + k]])
         return found
 
-    def differences(self, ends: Int64s, turns: Int64s, befores: Int64s) -> Int64s:
-        """The synopsis at `ends`, merged behind that at `turns`, without that at `befores`.
-
-        A place of -1 stands for nothing.
-        """
-        found = np.zeros((ends.size, self.aggregate.width), np.int64)
-        user = self.aggregate.user
+    def differences(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> Int64s:
+        """The synopsis of each window as the difference of two totals that `run_on` made."""
+        found = np.zeros((which[0].size, self.aggregate.width), np.int64)
+        user, g = self.aggregate.user, lanes.geometry
         if user is None:
-            kernels.differences(
-                self.aggregate.kind, self._ints, self.floats, ends, turns, befores,
+            interval_kernels.running_windows(
+                self.aggregate.kind, self._ints, self.floats, g, *which,
                 found, found.view(np.float64),
             )  # fmt: skip
             return found
         assert user.inverse is not None, "a way that subtracts was let through"
-        found[ends >= 0] = self._ints[ends[ends >= 0]]
-        has = np.flatnonzero(turns >= 0)
-        found[has] = self._merged(self._ints[turns[has]], found[has])
-        has = np.flatnonzero(befores >= 0)
-        part = self._ints[befores[has]]
-        has, part = has[part[:, 0] > 0], part[part[:, 0] > 0]
+        has = np.flatnonzero(which[1] <= which[2])
+        lane, first, last = (column[has] for column in which)
+        starts, masks = g.starts[lane], g.masks[lane]
+        found[has] = self._ints[starts + (last & masks)]
+        turns = first & ~masks != last & ~masks
+        # The last place of a ring has the total of a whole round.
+        whole = self._ints[(starts + masks)[turns]]
+        found[has[turns]] = self._merged(whole, found[has[turns]])
+        part = self._ints[starts + ((first - 1) & masks)]
+        taken = (first & masks != 0) & (part[:, 0] > 0)
+        has, part = has[taken], part[taken]
         left = found[has]
         found[has, 0] -= part[:, 0]
         found.view(np.float64)[has, 1:] = user.inverse(

@@ -179,20 +179,6 @@ def fold(
             merge(kind, found, found_floats, i, ints, floats, places[k])
 
 
-@kernel
-def differences(
-    kind: int, ints: Int64s, floats: Fields, ends: Int64s, turns: Int64s, befores: Int64s,
-    found: Int64s, found_floats: Fields,
-) -> None:  # fmt: skip
-    for i in range(ends.size):
-        if turns[i] >= 0:
-            copy(found, i, ints, turns[i])
-        if ends[i] >= 0:
-            merge(kind, found, found_floats, i, ints, floats, ends[i])
-        if befores[i] >= 0:
-            take_away(kind, found, found_floats, i, ints, floats, befores[i])
-
-
 @inlined
 def take_away(
     kind: int, ints: Int64s, floats: Fields, at: int, less: Int64s, less_floats: Fields, of: int

@@ -39,7 +39,7 @@ class AugmentedTree(AggregateStrategy):
 
     def take_in(self, change: Change) -> None:
         self._intervals.resize(2 * self.lanes.size)
-        self._intervals.grow(self.lanes, change, unfinished=True)
+        self._intervals.grow(self.lanes, self.lanes.held(change), unfinished=True)
 
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         windows = (lanes, firsts, lasts)

@@ -57,7 +57,7 @@ class BaseIntervalQuantiles(AggregateStrategy):
             self._generation = self.lanes.generation
             self._last_seen, self._tails = [], []
             change = self.lanes.all_changed()
-        g = self.lanes.geometry
+        g, change = self.lanes.geometry, self.lanes.held(change)
         self._resize(int(g.masks.max(initial=0)) + 1)
         for lane, first in zip(change.lanes.tolist(), change.firsts.tolist(), strict=True):
             places = g.starts[lane] + (np.arange(first, g.tails[lane]) & g.masks[lane])

@@ -40,7 +40,7 @@ class BaseIntervals(AggregateStrategy):
 
     def take_in(self, change: Change) -> None:
         self._intervals.resize(2 * self.lanes.size)
-        self._intervals.grow(self.lanes, change, unfinished=False)
+        self._intervals.grow(self.lanes, self.lanes.held(change), unfinished=False)
 
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         windows = (lanes, firsts, lasts)

@@ -52,7 +52,7 @@ class LandmarkIntervals(AggregateStrategy):
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         super().add(slots, lows, highs)
-        levels = _levels(lows[0], highs[0])
+        levels = levels_of(lows[0], highs[0])
         self._class_of = with_room(self._class_of, self.living.size)
         self._class_of[slots] = levels
         for level in np.unique(levels).tolist():
@@ -234,7 +234,7 @@ class WidthClass:
         return self._sums.memory_bytes() + self._begins.nbytes + self._table.nbytes
 
 
-def _levels(lows: Int64s, highs: Int64s) -> Int64s:
+def levels_of(lows: Int64s, highs: Int64s) -> Int64s:
     """The class of each window: the whole logarithm of how many rows or microseconds it spans."""
     widths = np.minimum(highs, FARTHEST) - lows + 1
     levels = np.frexp(widths.astype(np.float64))[1].astype(np.int64) - 1

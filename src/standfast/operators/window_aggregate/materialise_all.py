@@ -46,7 +46,7 @@ class MaterialiseAll(AggregateStrategy):
         g = self.lanes.geometry
         if self.aggregate.belongs_to != "holistic":
             self._rows.resize(self.lanes.size)
-            for lane, first in zip(*change, strict=True):
+            for lane, first in zip(*self.lanes.held(change), strict=True):
                 places = g.starts[lane] + (np.arange(first, g.tails[lane]) & g.masks[lane])
                 self._rows.lift(places, places, self.lanes.values, self.lanes.valid)
         self._materialise()

@@ -16,8 +16,6 @@ Paper      [shared-windows] section 3.2, figure 6; the starts are ours.
 
 from __future__ import annotations
 
-import numpy as np
-
 from standfast.arrays import Int64s
 from standfast.indexes.lanes import Change, Lanes
 from standfast.model.query import WindowAggregate
@@ -42,17 +40,11 @@ class RunningIntervals(AggregateStrategy):
 
     def take_in(self, change: Change) -> None:
         self._totals.resize(self.lanes.size)
-        self._totals.run_on(self.lanes, change)
+        self._totals.run_on(self.lanes, self.lanes.held(change))
 
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
-        g = self.lanes.geometry
-        starts, masks = g.starts[lanes], g.masks[lanes]
-        holds = firsts <= lasts
-        ends = np.where(holds, starts + (lasts & masks), -1)
-        # The last place of a ring has the total of a whole round.
-        turns = np.where(holds & (firsts & ~masks != lasts & ~masks), starts + masks, -1)
-        befores = np.where(holds & (firsts & masks != 0), starts + ((firsts - 1) & masks), -1)
-        return lower(self.aggregate, self._totals.differences(ends, turns, befores))
+        windows = (lanes, firsts, lasts)
+        return lower(self.aggregate, self._totals.differences(self.lanes, windows))
 
     def check(self) -> None:
         fresh = RunningIntervals(self.aggregate, self.lanes)

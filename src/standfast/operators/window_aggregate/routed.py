@@ -1,0 +1,226 @@
+"""Routed: the structure that repays what it costs, no sooner than somebody looks.
+
+    rows     o o o o o o o      remembered only: from which position on each lane changed
+    lookup              ^       the structure catches up, then answers
+    lookup              ^^^^^   when as many were asked as there are answers, all are written down
+                                and read from there until rows or queries change, or time goes on
+
+Subtractable aggregates have running totals, holistic ones sorted intervals. Mergeable ones have
+base intervals (a row costs little, a lookup a logarithm) or landmark intervals (a row costs once a
+class of widths, a lookup little): what each costs is estimated, corrected by what the one in use is
+seen to cost, and the other is built once it would have saved twice what it takes to build it.
+
+Invariant  the structure is as if it had taken in every row up to the changes put by.
+Cost       that of the structure in use; a lookup of an answer written down O(1); a change that is
+           put by O(lanes). Estimates in nanoseconds, fitted by `bar_window_aggregate`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from standfast.arrays import Int64s
+from standfast.indexes.lanes import Change, Lanes
+from standfast.model.query import WindowAggregate
+from standfast.operators.aggregates import Aggregate
+from standfast.operators.base import AggregateStrategy, Found, Spec
+from standfast.operators.window_aggregate.base_interval_quantiles import BaseIntervalQuantiles
+from standfast.operators.window_aggregate.base_intervals import BaseIntervals
+from standfast.operators.window_aggregate.landmark_intervals import LandmarkIntervals, levels_of
+from standfast.operators.window_aggregate.running_intervals import RunningIntervals
+
+WAYS: dict[str, type[AggregateStrategy]] = {
+    "running_intervals": RunningIntervals,
+    "base_intervals": BaseIntervals,
+    "landmark_intervals": LandmarkIntervals,
+    "base_interval_quantiles": BaseIntervalQuantiles,
+}
+_CHOICE = {
+    "subtractable": ("running_intervals",),
+    "mergeable": ("base_intervals", "landmark_intervals"),
+    "holistic": ("base_interval_quantiles",),
+}
+# Nanoseconds of a row, of a row and class of widths, of a lookup, of a lookup and level.
+ROW_NS, CLASS_NS, LOOKUP_NS, LEVEL_NS = 20.0, 40.0, 60.0, 12.0
+# How often over a building must have been missed before it is done.
+PATIENCE = 2.0
+# Answers that are worth writing down: more would be more than a cache holds.
+MOST_ANSWERS = 1 << 22
+
+
+class Routed(AggregateStrategy):
+    """Choose the structure by what rows and lookups cost; catch up when somebody looks."""
+
+    spec = Spec(
+        question=WindowAggregate, paper="ours, after [shared-windows] 8",
+        time="that of the best structure for the mix of rows and lookups",
+        space="that of the structure, and of the answers while they are read over and over",
+    )  # fmt: skip
+
+    def __init__(
+        self, aggregate: Aggregate, lanes: Lanes, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        super().__init__(aggregate, lanes)
+        self._clock = clock
+        self.ways = _CHOICE[aggregate.belongs_to]
+        self.way = self.ways[0]
+        self._made = WAYS[self.way](aggregate, lanes)
+        self._firsts: dict[int, int] = {}  # by lane: from where on rows are not taken in
+        self._has_all = False  # whether every lane is to be taken in anew
+        self._generation = lanes.generation
+        self._n_rows = 0  # that came since the structure caught up
+        self._n_asked = 0  # lookups since the last change
+        self._written: Found | None = None
+        self._written_at = 0
+        self.missed_ns = 0.0  # what the other structure would have saved so far
+        self.correction = 1.0  # measured over estimated cost of the structure in use
+        self.n_switches = 0
+        self.total = {"rows": 0, "lookups": 0, "read again": 0}
+
+    def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
+        super().add(slots, lows, highs)
+        self._catch_up()
+        self._made.add(slots, lows, highs)
+        self._written = None
+
+    def remove(self, slots: Int64s) -> None:
+        super().remove(slots)
+        self._catch_up()
+        self._made.remove(slots)
+        self._written = None
+
+    def take_in(self, change: Change) -> None:
+        self._has_all = self._has_all or self._generation != self.lanes.generation
+        if not self._has_all:
+            for lane, first in zip(*(column.tolist() for column in change), strict=True):
+                self._firsts[lane] = min(first, self._firsts.get(lane, first))
+        g = self.lanes.geometry
+        n_rows = int((g.tails[change.lanes] - change.firsts).sum())
+        self._n_rows += n_rows
+        self.total["rows"] += n_rows
+        self._written, self._n_asked = None, 0
+
+    def _catch_up(self) -> None:
+        """Let the structure take in what was put by."""
+        if self._has_all:
+            change = self.lanes.all_changed()
+        elif self._firsts:
+            lanes = np.array(sorted(self._firsts), np.int64)
+            firsts = np.array([self._firsts[lane] for lane in lanes.tolist()], np.int64)
+            change = Change(lanes, firsts)
+        else:
+            return
+        self._firsts, self._has_all, self._generation = {}, False, self.lanes.generation
+        begin = self._clock()
+        self._made.take_in(change)
+        self._note(self._n_rows, 0, begin)
+        self._n_rows = 0
+
+    def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
+        found = self._again(slots, lanes)
+        return super().lookup(slots, lanes) if found is None else found
+
+    def answers(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
+        found = self._again(slots, lanes)
+        if found is not None:
+            return found
+        self._catch_up()
+        begin = self._clock()
+        found = self._made.answers(slots, lanes, firsts, lasts)
+        self._note(0, slots.size, begin)
+        self._n_asked += slots.size
+        n_answers = self.living.size * self.lanes.n_lanes
+        if self._n_asked >= n_answers and n_answers <= MOST_ANSWERS:
+            self._write_down()
+        return found
+
+    def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
+        self._catch_up()
+        return self._made.read(slots, lanes, firsts, lasts)
+
+    def _again(self, slots: Int64s, lanes: Int64s) -> Found | None:
+        """Answers that were written down at this very moment, if they were."""
+        self.total["lookups"] += slots.size
+        written = self._written
+        if written is None or self._written_at != self.lanes.now:
+            return None
+        self.total["read again"] += slots.size
+        at = lanes * self.living.size + slots
+        return Found(written.values[at], written.known[at])
+
+    def _write_down(self) -> None:
+        """Have every answer of this moment at hand."""
+        slots = np.flatnonzero(self.living)
+        lanes = np.repeat(np.arange(self.lanes.n_lanes), slots.size)
+        slots = np.tile(slots, self.lanes.n_lanes)
+        firsts, lasts = self.lanes.positions(lanes, self.lows[0, slots], self.highs[0, slots])
+        found = self._made.answers(slots, lanes, firsts, lasts)
+        if found.n_overflowed:
+            return  # whoever looks is to be told how many there are
+        at, n = lanes * self.living.size + slots, self.living.size * self.lanes.n_lanes
+        values, known = np.zeros(n, found.values.dtype), np.zeros(n, np.bool_)
+        values[at], known[at] = found.values, found.known
+        self._written, self._written_at = Found(values, known), self.lanes.now
+
+    def _note(self, n_rows: int, n_lookups: int, begin: float) -> None:
+        """Book what rows or lookups took, and what they would have taken elsewhere."""
+        if len(self.ways) < 2 or not (n_rows or n_lookups):
+            return
+        took = 1e9 * (self._clock() - begin)
+        costs = self.estimates(n_rows, n_lookups)
+        # Compiling and a busy machine make it longer for once, not for good.
+        seen = min(max(took / costs[self.way], self.correction / 2), self.correction * 2)
+        self.correction += (seen - self.correction) / 8
+        other = next(way for way in self.ways if way != self.way)
+        saved = self.correction * (costs[self.way] - costs[other])
+        self.missed_ns = max(0.0, self.missed_ns + saved)
+        price = self.correction * self.estimates(len(self.lanes), 0)[other]
+        if self.missed_ns > PATIENCE * price + 1e5:
+            self.switch(other)
+
+    def estimates(self, n_rows: int, n_lookups: int) -> dict[str, float]:
+        """What rows and lookups cost each structure, in nanoseconds."""
+        slots = np.flatnonzero(self.living)
+        sample = slots[:: max(1, slots.size // 256)]
+        levels = levels_of(self.lows[0, sample], self.highs[0, sample])
+        n_classes, depth = np.unique(levels).size, float(levels.mean()) if levels.size else 0.0
+        if self.lanes.unit == "range":
+            depth = min(depth, float(np.log2(1 + len(self.lanes))))
+        return {
+            "running_intervals": n_rows * ROW_NS + n_lookups * LOOKUP_NS,
+            "base_intervals": n_rows * ROW_NS + n_lookups * (LOOKUP_NS + LEVEL_NS * depth),
+            "landmark_intervals": n_rows * CLASS_NS * n_classes + n_lookups * LOOKUP_NS,
+            "base_interval_quantiles": n_rows * ROW_NS * depth + n_lookups * LOOKUP_NS * depth**2,
+        }
+
+    def switch(self, way: str) -> None:
+        """Build another structure in place of the one in use."""
+        made = WAYS[way](self.aggregate, self.lanes)
+        slots = np.flatnonzero(self.living)
+        if slots.size:
+            made.add(slots, self.lows[:, slots], self.highs[:, slots])
+        made.take_in(self.lanes.all_changed())
+        self._made, self.way = made, way
+        self._firsts, self._has_all, self._generation = {}, False, self.lanes.generation
+        self.missed_ns, self._n_rows = 0.0, 0
+        self.n_switches += 1
+
+    def check(self) -> None:
+        self._catch_up()
+        self._made.check()
+
+    def memory_bytes(self) -> int:
+        written = self._written
+        kept = 0 if written is None else written.values.nbytes + written.known.nbytes
+        return int(self._made.memory_bytes() + kept)
+
+    def describe(self) -> dict[str, object]:
+        rows, lookups = max(1, self.total["rows"]), self.total["lookups"]
+        told: dict[str, object] = {"structure": self.way, **self.total, "switches": self.n_switches}
+        if len(self.ways) > 1:
+            costs = self.estimates(rows, lookups)
+            told |= {f"us by {w}": 1e-3 * self.correction * costs[w] for w in self.ways}
+        return told | self._made.describe()
