@@ -430,12 +430,12 @@ def _renumbered(rows: Relation, living: Int64s) -> Relation:
 
 
 def kept_table(reader: WindowReader) -> pa.Table:
-    """The rows that a reader keeps, as a snapshot holds them."""
+    """The rows that a reader keeps, by code, as a snapshot holds them."""
     rows = reader.kept()
-    return pa.table(
-        [rows.codes, rows.times, rows.values.view(np.int64), rows.valid],
-        names=["code", "time", "raw", "valid"],
-    )
+    columns = [rows.codes, rows.times, rows.values.view(np.int64), rows.valid]
+    # In which order keys came first is not kept.
+    order = np.argsort(rows.codes, kind="stable")
+    return pa.table([column[order] for column in columns], names=["code", "time", "raw", "valid"])
 
 
 def kept_of(table: pa.Table, reader: WindowReader) -> Kept:
