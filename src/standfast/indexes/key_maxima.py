@@ -77,7 +77,8 @@ class KeyMaxima:
     def without_rows(self, numbers: Int64s) -> Int64s:
         """Those of these keys that have no rows."""
         numbers = numbers[numbers < self.peaks.begins.size]
-        return numbers[self.peaks.firsts[numbers] == self.peaks.ends[numbers]]
+        without: Int64s = numbers[self.peaks.firsts[numbers] == self.peaks.ends[numbers]]
+        return without
 
     def memory_bytes(self) -> int:
         return sum(array.nbytes for array in self.peaks)
@@ -137,10 +138,8 @@ def displaced(peaks: Peaks, k: int, time: int, value: int) -> tuple[int, int]:
     It goes in their place; (-1, -1) if the new row is needless itself.
     """
     first, end = peaks.firsts[k], peaks.ends[k]
-    if end > first and peaks.times[end - 1] >= time:
-        at = first_from(peaks, k, time)
-    else:
-        at = end
+    is_late = end > first and peaks.times[end - 1] >= time
+    at = first_from(peaks, k, time) if is_late else end
     high = at
     if at < end:
         if peaks.values[at] >= value:

@@ -71,9 +71,7 @@ class KeyNumbers:
         self._rehash()
 
     def memory_bytes(self) -> int:
-        return (
-            self._table.nbytes + self._codes.nbytes + self._is_living.nbytes + self._free.nbytes
-        )
+        return self._table.nbytes + self._codes.nbytes + self._is_living.nbytes + self._free.nbytes
 
     def check(self) -> None:
         living = self.living()

@@ -142,9 +142,7 @@ class KeyedStrategy(ThresholdStrategy):
         )  # fmt: skip
         n = _compare(self._held, found, marks, places, keys, changes)
         self._held = found
-        return Crossings(
-            self._slots[places[:n]], self._numbers.codes(keys[:n]), changes[:n].copy()
-        )
+        return Crossings(self._slots[places[:n]], self._numbers.codes(keys[:n]), changes[:n].copy())
 
     def memory_bytes(self) -> int:
         queries = (self._slots, self._windows, self._lows, self._highs, *self._held)
