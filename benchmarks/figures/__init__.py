@@ -26,6 +26,7 @@ NAMES = (
     "window_length",
     "window_rows",
     "window_groups",
+    "shared_windows_fig12",
     "bar_band_join",
     "bar_band_scaling",
     "bar_select_join",
@@ -33,6 +34,7 @@ NAMES = (
     "bar_routing",
     "bar_window_join",
     "bar_window_memory",
+    "bar_key_threshold",
     "bar_filter",
     "bar_register",
 )

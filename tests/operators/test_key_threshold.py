@@ -95,7 +95,7 @@ def test_a_key_without_rows_in_the_window_is_in_no_answer(way, function):
     history.enter([(5, None, None), (5, None, 0), (5, -(2**62), 2**62), (REACH, None, None)])
     history.take([(0, 1, 0), (10, 2, 0)])
     offsets, codes = history.strategy.lookup(np.array([0, 2, 3]))
-    assert [codes[a:b].tolist() for a, b in pairwise(offsets)] == [
+    assert [sorted(codes[a:b].tolist()) for a, b in pairwise(offsets)] == [
         [2], [2], [1, 2],
     ]  # fmt: skip
 

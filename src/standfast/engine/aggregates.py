@@ -360,6 +360,7 @@ class ThresholdReader(WindowReader):
         slots = np.sort(slots)
         offsets, codes = self.strategy.lookup(slots)
         pairs = np.repeat(slots, np.diff(offsets))
+        codes = codes[np.lexsort((codes, pairs))]
         return Relation(pairs, codes, np.zeros(codes.size, np.int64), np.ones(codes.size, np.bool_))
 
     def _put_by(self, crossings: Crossings) -> None:

@@ -271,7 +271,7 @@ class ThresholdStrategy(Strategy):
     def lookup(self, slots: Int64s) -> tuple[Int64s, Int64s]:
         """Offsets and codes: query `slots[i]` holds for `codes[offsets[i]:offsets[i + 1]]` now.
 
-        The codes of a query come in ascending order, each once.
+        The codes of a query come in any order, each once.
         """
 
     @abstractmethod

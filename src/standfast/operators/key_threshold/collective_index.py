@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from standfast.indexes.lanes import Lanes
 from standfast.model.query import KeyThreshold
 from standfast.operators.base import Spec
 from standfast.operators.key_threshold.extremes import IndexedExtremes
-from standfast.operators.key_threshold.keyed import Holder, KeyedStrategy
+from standfast.operators.key_threshold.keyed import Function, Holder, KeyedStrategy
 from standfast.operators.key_threshold.totals import IndexedTotals
 
 
@@ -20,7 +21,15 @@ class ByCollectiveIndex(KeyedStrategy):
         space="O(rows + levels keys); MAX, MIN: O(rows log rows)",
     )
 
+    def __init__(
+        self, function: Function, lanes: Lanes, *, is_float: bool, per_size: int | None = None
+    ) -> None:
+        """`per_size` is how many levels there are of each size; None takes what is best known."""
+        self._sizes = {} if per_size is None else {"per_size": per_size}
+        super().__init__(function, lanes, is_float=is_float)
+
     def _make_holder(self) -> Holder:
         if self.function in ("MIN", "MAX"):
             return IndexedExtremes(least=self.function == "MIN", is_float=self.is_float)
-        return IndexedTotals(counts=self.function == "COUNT", is_float=self.is_float)
+        counts = self.function == "COUNT"
+        return IndexedTotals(counts=counts, is_float=self.is_float, **self._sizes)
