@@ -121,12 +121,17 @@ class Routed(AggregateStrategy):
 
     def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
         found = self._again(slots, lanes)
-        return super().lookup(slots, lanes) if found is None else found
+        if found is not None:
+            return found
+        ages = self.lows[0, slots], self.highs[0, slots]
+        return self._fresh(slots, lanes, *self.lanes.positions(lanes, *ages))
 
     def answers(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         found = self._again(slots, lanes)
-        if found is not None:
-            return found
+        return self._fresh(slots, lanes, firsts, lasts) if found is None else found
+
+    def _fresh(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
+        """Answers read from the structure."""
         self._catch_up()
         begin = self._clock()
         found = self._made.answers(slots, lanes, firsts, lasts)
