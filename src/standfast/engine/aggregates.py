@@ -29,8 +29,8 @@ from standfast.engine.relations import (
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.windows import REPORTED, WindowReader, renumbered
-from standfast.indexes.lane_kernels import FARTHEST, Bools, Values
-from standfast.indexes.lanes import Change
+from standfast.indexes.lane_changes import Change, PutBy
+from standfast.indexes.lane_kernels import Bools, Values
 from standfast.model.numbers import float_keys
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import UserAggregate, aggregate_of
@@ -70,7 +70,7 @@ class AggregateReader(WindowReader):
         nothing = np.empty(0, np.int64)
         # What was read for the last report, and from where on each lane changed since.
         self._read_last = (Windows(nothing, nothing, nothing, nothing), Found(nothing, nothing > 0))
-        self._changed_from: dict[int, int] = {}
+        self._changed = PutBy()
 
     def use(self, way: str) -> None:
         self.strategy = WINDOW_AGGREGATES[way](self.aggregate, self.lanes)
@@ -85,7 +85,8 @@ class AggregateReader(WindowReader):
         """What the batch, and whatever came unasked before it, changed."""
         windows = self._windows(registry.living(), registry)
         found = self._kept(windows)
-        self._read_last, self._changed_from = (windows, found), {}
+        self._read_last = (windows, found)
+        self._changed.take()
         now = self._relation(windows, found, registry)
         # Queries that went take their rows with them.
         stays = np.isin(self.reported.slots, registry.living())
@@ -141,8 +142,7 @@ class AggregateReader(WindowReader):
             before.lanes, windows.lanes
         ):
             return self._read(windows)
-        since = np.full(self.lanes.n_lanes, FARTHEST)
-        since[list(self._changed_from)] = list(self._changed_from.values())
+        since = self._changed.firsts(self.lanes.n_lanes)
         same = (before.firsts == windows.firsts) & (before.lasts == windows.lasts)
         same &= windows.lasts < since[windows.lanes]
         if not same.any():
@@ -173,8 +173,7 @@ class AggregateReader(WindowReader):
 
     def _take_in(self, change: Change) -> None:
         self.strategy.take_in(change)
-        for lane, first in zip(change.lanes.tolist(), change.firsts.tolist(), strict=True):
-            self._changed_from[lane] = min(first, self._changed_from.get(lane, first))
+        self._changed.add(change, self.lanes.n_lanes)
 
     def renumber(self, living: Int64s) -> None:
         self.reported = renumbered(self.reported, living)

@@ -218,11 +218,8 @@ def kept_table(reader: WindowReader) -> pa.Table:
     rows = reader.kept()
     # Lanes are numbered as they came; a snapshot does not tell.
     order = np.argsort(rows.codes, kind="stable")
-    rows = Kept(*(column[order] for column in rows))
-    return pa.table(
-        [rows.codes, rows.times, rows.values.view(np.int64), rows.valid],
-        names=["code", "time", "raw", "valid"],
-    )
+    columns = (rows.codes, rows.times, rows.values.view(np.int64), rows.valid)
+    return pa.table([column[order] for column in columns], names=["code", "time", "raw", "valid"])
 
 
 def kept_of(table: pa.Table, reader: WindowReader) -> Kept:
