@@ -1,4 +1,4 @@
-"""Worked examples of [shared_windows], sections 2 and 4, played through the library.
+"""Worked examples of [shared-windows], sections 2 and 4, played through the library.
 
 Figure 8 is a picture that the text describes in part: three keys; the 11th row from the end has
 the time 90, 85 and 68; TSTAMP[k3, 2] = 85; TSTAMP[k, 2] >= 87 for k1 and k2. The other times here

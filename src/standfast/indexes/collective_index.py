@@ -30,7 +30,7 @@ Invariant  for a key that is not odd, a level of size 2^s that is the j-th of it
            that row is gone; odd keys hold LEAST everywhere.
 Cost       update of a key by a in all O(p log a log keys), and O(p) steps amortised for counts;
            search as in `level_times` for the keys that come out; space O(keys) a level in use.
-Paper      [shared_windows] 4.1 and 4.2, CI-COUNT and CI-SUM.
+Paper      [shared-windows] 4.1 and 4.2, CI-COUNT and CI-SUM.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 Invariant  times of a key ascend strictly, values descend strictly, and every other row of the key
            that came has a row here that is not earlier and not smaller, unless that was let go.
 Cost       a row O(1) amortised, found by search when it is late; a maximum O(log rows of a key).
-Paper      [shared_windows] asks for MAX and MIN by key; the minimum is the maximum of `~value`.
+Paper      [shared-windows] asks for MAX and MIN by key; the minimum is the maximum of `~value`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Invariant  the blocks of keys do not overlap; times ascend within a key; `before
            that ever came, and `masses` at least the sum of what `before` was made of, without sign.
 Cost       a row O(1) amortised, a late row as much as there are later rows of its key; letting
            rows go O(keys), done when as many rows came as are kept.
-Paper      [shared_windows] 3.2, running intervals, for windows in time.
+Paper      [shared-windows] 3.2, running intervals, for windows in time.
 """
 
 from __future__ import annotations

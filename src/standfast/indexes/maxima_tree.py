@@ -23,7 +23,7 @@ Invariant  of every key a segment stands in the nodes that make up the leaves st
 Cost       search O(log^2 N + LEAF + answer); a row O(log N) lists, searched in O(log N) each and
            moved up by one place (memory O(keys) in the worst case); amortised rebuilding
            O(log N) a row; space O(N log N). N counts rows that matter only.
-Paper      [shared_windows] Fig. 1 states bounds for MAX and MIN without the algorithm; this is ours
+Paper      [shared-windows] Fig. 1 states bounds for MAX and MIN without the algorithm; this is ours
            (decision 015).
 """
 

@@ -15,10 +15,10 @@ class ByCollectiveIndex(KeyedStrategy):
 
     spec = Spec(
         question=KeyThreshold,
-        paper="shared-windows 4, CI-COUNT, CI-SUM; MAX and MIN are ours",
-        time="O(p log a log keys) a row, O(answer log keys) a query; MAX, MIN: O(log^2 rows) a "
-        "row, O(log^2 rows + answer) a query",
-        space="O(rows + levels keys); MAX, MIN: O(rows log rows)",
+        paper="CI-COUNT, CI-SUM [shared-windows] 4; MAX and MIN are ours",
+        time="COUNT, SUM: O(p log a log keys) update, O(K_o log keys) lookup; MAX, MIN: "
+        "O(log^2 N_max) update, O(log^2 N_max + K_o) lookup",
+        space="COUNT, SUM: O(N_max + p keys log N_max); MAX, MIN: O(N_max log N_max)",
     )
 
     def __init__(
