@@ -8,7 +8,7 @@ from benchmarks.figure import Figure, Reading, Size, Table, Verdict
 from benchmarks.keyed_case import Function, KeyedCase, case_of, synthetic
 
 FUNCTIONS: tuple[Function, ...] = ("COUNT", "SUM", "MAX", "MIN")
-N_KEYS = {"smoke": (500,), "full": (1_250, 5_000, 20_000, 80_000)}
+N_KEYS = {"smoke": (500,), "full": (1_250, 5_000, 20_000, 40_000)}
 BAR = 5_000
 N_ANSWER = 200
 ANSWERS = {"smoke": (20, 80), "full": (50, 200, 800, 3_200)}
