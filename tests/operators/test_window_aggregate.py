@@ -38,6 +38,7 @@ def answers(way):
     return way.lookup(slots, np.zeros_like(slots))
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("way", MERGING)
 def test_sums_do_not_drift_after_large_values_that_cancel(way):
     """As much is added up as 10^9 values of a million: 10^6 values of 10^9, then small ones.
@@ -71,6 +72,7 @@ def test_what_was_before_a_window_does_not_matter_to_it(way):
     assert found.values.tolist() == [math.fsum(values[-100:]), math.fsum(values[-500:])]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("way", MERGING)
 @pytest.mark.parametrize("name", ["VARIANCE", "STDDEV_POP"])
 def test_the_variance_of_values_far_from_zero_keeps_its_digits(way, name):
@@ -166,6 +168,7 @@ def test_other_questions_have_no_answers_to_look_up():
         group.lookup()
 
 
+@pytest.mark.large
 def test_landmarks_of_suffix_windows_take_little_more_than_the_widest():
     """Each class of widths keeps as much as its own windows reach."""
     values = np.random.default_rng(8).integers(0, 9, 40_000)
@@ -192,6 +195,7 @@ class Clock:
         return self.now
 
 
+@pytest.mark.large
 def test_the_router_goes_over_to_landmarks_when_lookups_pay_for_them():
     rng = np.random.default_rng(9)
     lanes = Lanes("rows", is_float=True, reach=5_000)
