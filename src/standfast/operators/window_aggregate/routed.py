@@ -192,7 +192,7 @@ class Routed(AggregateStrategy):
         # Compiling and a busy machine make it longer for once, not for good.
         known = self.corrections.setdefault(self.way, 1.0)
         seen = min(max(took / costs[self.way], known / 2), known * 2)
-        self.corrections[self.way] += (seen - known) / 8
+        self.corrections[self.way] += (seen - known) / 2
         other = next(way for way in self.ways if way != self.way)
         saved = self._corrected(self.way, costs) - self._corrected(other, costs)
         self.missed_ns = max(0.0, self.missed_ns + NOTE_EVERY * saved)
