@@ -187,6 +187,8 @@ class Routed(AggregateStrategy):
 
     def _note(self, n_rows: int, n_lookups: int, begin: float) -> None:
         """Book what rows or lookups took, and what they would have taken elsewhere."""
+        if not n_rows and not n_lookups:
+            return
         took = 1e9 * (self._clock() - begin)
         costs, what = self.estimates(n_rows, n_lookups), "rows" if n_rows else "lookups"
         # Compiling and a busy machine make it longer for once, not for good.
