@@ -15,11 +15,14 @@ from standfast.indexes import skylines
 from standfast.indexes.box_index import BoxIndex
 from standfast.indexes.changed_codes import ChangedCodes
 from standfast.indexes.interval_index import IntervalIndex
+from standfast.indexes.maxima_tree import MaximaTree
 from standfast.indexes.rectangle_index import RectangleIndex
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators import joined, router, traits
 from standfast.operators.band_join import groups, marks
 from standfast.operators.band_join.hotspot import Hotspot
+from standfast.operators.key_threshold import keyed
+from standfast.operators.key_threshold.totals import IndexedTotals
 from standfast.operators.select_join import groups as select_groups
 from standfast.operators.select_join import select_first
 from standfast.operators.select_join.hotspot import Hotspot as SelectHotspot
@@ -36,6 +39,7 @@ CONSTANTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (skylines, {"SLACK": 2}),
     (groups, {"CELLS_AT_ONCE": 8}),
     (marks, {"MARKS_AT_ONCE": 6}),
+    (keyed, {"FEW": 3}),
     (joined, {"POINTS_AT_ONCE": 3, "CANDIDATES_AT_ONCE": 4}),
     (select_first, {"CANDIDATES_AT_ONCE": 4}),
     (select_groups, {"CELLS_AT_ONCE": 6, "MERGE_PER_SEARCH": 1}),
@@ -54,6 +58,8 @@ ARGUMENTS: tuple[tuple[Callable[..., None], dict[str, Any]], ...] = (
     (IntervalIndex.__init__, {"bucket": 2, "ratio": 1.5, "small": 3}),
     (BoxIndex.__init__, {"leaf": 1, "long": 2, "ratio": 1.5, "small": 3, "chunk": 2}),
     (RectangleIndex.__init__, RECTANGLES),
+    (MaximaTree.__init__, {"leaf": 2, "few": 4}),
+    (IndexedTotals.__init__, {"per_size": 2}),
     (select_groups.ByGroups.__init__, RECTANGLES),
 )
 # The same for arguments that may be given by position.

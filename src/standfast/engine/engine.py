@@ -29,6 +29,8 @@ from standfast.model.names import did_you_mean, shown
 from standfast.model.rows import MAX_TIME_US
 from standfast.model.stream import Input
 from standfast.model.template import Template
+from standfast.model.windows import is_free_name
+from standfast.operators.aggregates import UserAggregate
 
 Parts = dict[str, list[Part]]
 
@@ -56,6 +58,7 @@ class Engine:
         self._stores: dict[str, Store] = {}
         self._groups: dict[str, Group] = {}
         self._strings = Strings()
+        self._users: dict[str, UserAggregate] = {}
 
     def stream(
         self, name: str, schema: Mapping[str, str], *, time: str | None = None,
@@ -82,10 +85,23 @@ class Engine:
             name = next(n for i in count(1) if (n := f"template_{i}") not in self._groups)
         if name in self._groups:
             raise BadInput(f"the name {name!r} is taken by another template")
-        template = Template.parse(name, sql, self.inputs)
-        group = Group(template, strategy, self._stores, self._strings)
+        template = Template.parse(name, sql, self.inputs, self._users)
+        group = Group(template, strategy, self._stores, self._strings, self._users)
         self._groups[name] = group
         return group
+
+    def aggregate(self, name: str, functions: UserAggregate) -> None:
+        """Let templates use an aggregate of the user's own by this name.
+
+        A snapshot does not hold the functions: `restore` has to be given them again.
+        """
+        if not is_free_name(name):
+            hint = "take an identifier that SQL knows no function by"
+            raise BadInput(f"an aggregate cannot be called {shown(name)}", hint=hint)
+        if name in self._users:
+            raise BadInput(f"the name {name!r} is taken by another aggregate")
+        functions.width()
+        self._users[name] = functions
 
     @property
     def inputs(self) -> dict[str, Input]:
@@ -124,6 +140,8 @@ class Engine:
                 f"input {name!r}: a time is microseconds from 0 to 2262, got {shown(time_us)}"
             )
         self._doors[name].advance(time_us)
+        for group in self._readers(name):
+            group.advance(time_us)
         self._expire()
 
     def delete(self, name: str, keys: Any) -> dict[str, Answer]:
@@ -158,7 +176,8 @@ class Engine:
 
     def holds_rows(self, name: str) -> bool:
         """Whether rows of this input leave anything behind: themselves or their ids."""
-        return self._store(name).keeps or self._doors[name].identities is not None
+        is_kept = self._store(name).keeps or self._doors[name].identities is not None
+        return is_kept or any(group.keeps_lanes for group in self._readers(name))
 
     def memory_bytes(self) -> int:
         """Bytes held for rows, for their ids and for the indexes of queries."""
@@ -178,9 +197,15 @@ class Engine:
         save(path, self._state())
 
     @staticmethod
-    def restore(path: str | PathLike[str], *, clock: Callable[[], int] = now_us) -> Engine:
-        """The engine as it was when the snapshot was taken; answers continue from there."""
-        return Engine._of(load(path), clock)
+    def restore(
+        path: str | PathLike[str], *, clock: Callable[[], int] = now_us,
+        aggregates: Mapping[str, UserAggregate] | None = None,
+    ) -> Engine:  # fmt: skip
+        """The engine as it was when the snapshot was taken; answers continue from there.
+
+        `aggregates` are those that its templates use beyond the built-in ones.
+        """
+        return Engine._of(load(path, aggregates), clock)
 
     def to_bytes(self) -> bytes:
         """What `snapshot` writes."""
@@ -188,10 +213,11 @@ class Engine:
 
     @staticmethod
     def from_bytes(
-        data: bytes | bytearray | memoryview, *, clock: Callable[[], int] = now_us
-    ) -> Engine:
+        data: bytes | bytearray | memoryview, *, clock: Callable[[], int] = now_us,
+        aggregates: Mapping[str, UserAggregate] | None = None,
+    ) -> Engine:  # fmt: skip
         """The engine that `to_bytes` was asked of, as it was then."""
-        return Engine._of(unpack(data), clock)
+        return Engine._of(unpack(data, users=aggregates), clock)
 
     def check(self) -> None:
         """Assert the invariants of everything inside; for tests."""
@@ -204,12 +230,14 @@ class Engine:
             group.check()
 
     def _state(self) -> State:
-        return State(self._doors, self._stores, self._groups, self._strings, self._follows)
+        return State(
+            self._doors, self._stores, self._groups, self._strings, self._follows, self._users
+        )
 
     @staticmethod
     def _of(state: State, clock: Callable[[], int]) -> Engine:
         engine = Engine(clock=clock, follows=state.follows)
-        engine._doors, engine._stores, engine._groups, engine._strings, _ = state
+        engine._doors, engine._stores, engine._groups, engine._strings, _, engine._users = state
         return engine
 
     def _take_in(self, store: Store, rows: Any, parts: Parts) -> int:
@@ -226,6 +254,8 @@ class Engine:
         """Answer rows that came and store them."""
         self._process(store, batch, 1, parts, stored=False)
         store.append(batch.rows)
+        for group in self._readers(store.input.name):
+            group.take_in(batch, self._doors[store.input.name].latest_us)
         self._process(store, batch, 1, parts, stored=True)
 
     def _forget(self, store: Store, batch: Batch, ids: Int64s, parts: Parts) -> None:
@@ -253,7 +283,7 @@ class Engine:
         for name, found in parts.items():
             side = self._groups[name].side_of(store.input.name, stored=stored)
             if side is not None and batch.rows.num_rows:
-                found.append(self._groups[name].process(batch, side, change))
+                found += self._groups[name].process(batch, side, change)
 
     def _answers(self, n_rows: int, parts: Parts) -> dict[str, Answer]:
         return {

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from standfast.arrays import Int64s
+from standfast.engine.aggregates import AggregateReader
 from standfast.engine.answer import Part
 from standfast.engine.door import Batch
 from standfast.engine.joins import JoinReader
@@ -18,8 +19,12 @@ from standfast.engine.questions import reader_of, result_schema
 from standfast.engine.registry import Registry
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
+from standfast.engine.thresholds import ThresholdReader
+from standfast.engine.windows import WindowReader
+from standfast.errors import BadInput, BadParameters
 from standfast.model.parameters import Parameters, key_ranges, read_ids, read_parameters
 from standfast.model.template import Template, hole_ranges
+from standfast.operators.aggregates import UserAggregate
 from standfast.operators.catalog import choose, question_name
 
 
@@ -27,19 +32,23 @@ class Group:
     """The standing queries of one template. Made by `Engine.register`."""
 
     def __init__(
-        self, template: Template, strategy: str, stores: Mapping[str, Store], strings: Strings
-    ) -> None:
+        self, template: Template, strategy: str, stores: Mapping[str, Store], strings: Strings,
+        users: Mapping[str, UserAggregate] | None = None,
+    ) -> None:  # fmt: skip
         self.template = template
         self.strings = strings
         self.registry = Registry(len(hole_ranges(template.question)), template.name)
-        self.way = choose(template.question, strategy)
+        self.users = users or {}
+        self.way = choose(template.question, strategy, self.users)
         self.wanted = strategy
-        self.reader = reader_of(template.question, self.strings, stores)
+        self.reader = reader_of(template.question, self.strings, stores, self.users)
         self.reader.use(self.way)
         self.inputs = self.reader.inputs
         self.schema = result_schema(template.question, stores)
-        # Results of tables can go as well as come.
-        self.signed = any(stores[name].input.kind == "table" for name in self.inputs)
+        # Results of tables and of windows can go as well as come.
+        self.signed = isinstance(self.reader, WindowReader) or any(
+            stores[name].input.kind == "table" for name in self.inputs
+        )
         self._events = self._unmatched = self._measured = 0
         self._seconds = 0.0
         strings.used_by(self._string_codes)
@@ -95,16 +104,58 @@ class Group:
         self.reader.leave(self.registry)
         self.reader.strategy.remove(slots[self._holds_something(slots)])
         if self.registry.sparse():
+            if isinstance(self.reader, WindowReader):
+                self.reader.renumber(self.registry.living())
             self.registry.renumber()
             self.switch(self.wanted)
         self.strings.tidy()
 
     def switch(self, strategy: str) -> None:
         """Index all living queries anew by this strategy; answers stay the same."""
-        self.way = choose(self.template.question, strategy)
+        self.way = choose(self.template.question, strategy, self.users)
         self.wanted = strategy
         self.reader.use(self.way)
         self._index(self.registry.living())
+        if isinstance(self.reader, ThresholdReader):
+            self.reader.settled()
+
+    def lookup(self, ids: Any = None) -> pa.Table:
+        """The current answers of window queries, of all or of these ids, in the order of the ids.
+
+        The columns are query, the key if there is one, and the value if it is selected; a query
+        over keys has a row for each key with a row in its window, any other has one row.
+        """
+        if not isinstance(self.reader, WindowReader):
+            raise BadInput(
+                f"template {self.name!r} has no current answers to look up",
+                hint="aggregates over windows have; others answer what a push changes",
+            )
+        wanted = self.registry.ids[self.registry.living()]
+        wanted = np.sort(wanted) if ids is None else read_ids(self.template, ids)
+        slots = self.registry.slots_of(wanted)
+        if np.any(slots < 0):
+            raise BadParameters(
+                f"template {self.name!r}: id {wanted[slots < 0][0]} is not a living query"
+            )
+        found = self.reader.answers(slots, self.registry)
+        _, places = found.of_slot(slots)
+        found = found.take(places)
+        query = pa.array(self.registry.ids[found.slots] if places.size else found.slots)
+        columns = [query, *self.reader.columns().of(found)]
+        return pa.table(columns, schema=pa.schema(list(self.schema)[:-1]))
+
+    def take_in(self, batch: Batch, latest_us: int | None) -> None:
+        """Rows that were stored, for windows; `latest_us` is the latest time of their input."""
+        if not isinstance(self.reader, WindowReader) or not batch.rows.num_rows:
+            return
+        begin = time.perf_counter()
+        used = self.reader.take_in(batch.rows, latest_us, self.registry)
+        self._note(begin, batch.rows.num_rows, batch.rows.num_rows - used)
+
+    def advance(self, latest_us: int) -> None:
+        """The latest time of its input is at least this one."""
+        if isinstance(self.reader, WindowReader):
+            self.reader.advance(latest_us)
 
     def horizon(self, name: str, ahead: Mapping[str, int | None]) -> int | None:
         """The time before which no row of this input is needed, or None if all are.
@@ -125,22 +176,42 @@ class Group:
         """Whether the rows of its inputs are kept for it."""
         return isinstance(self.reader, JoinReader)
 
+    @property
+    def keeps_lanes(self) -> bool:
+        """Whether it keeps rows of its input by itself, for windows."""
+        return isinstance(self.reader, WindowReader)
+
     def side_of(self, name: str, *, stored: bool) -> int | None:
         """The side that rows of this input arrive on, before or after they are stored."""
+        if isinstance(self.reader, WindowReader):
+            return 0 if stored and name in self.inputs else None
         sides = [i for i, side in enumerate(self.inputs) if side == name]
         return sides[stored] if stored < len(sides) else None
 
-    def process(self, batch: Batch, side: int, change: Literal[1, -1]) -> Part:
-        """What rows that came (or went, if `change` is -1) on one side do to the queries."""
+    def process(self, batch: Batch, side: int, change: Literal[1, -1]) -> list[Part]:
+        """What rows that came (or went, if `change` is -1) on one side do to the queries.
+
+        Of windows: the answers that went and those that came, by the last row of the batch.
+        """
         begin = time.perf_counter()
         found = self.reader.process(batch.rows, side, self.registry)
+        if isinstance(self.reader, WindowReader):
+            changes: tuple[Literal[1, -1], ...] = (-1, 1)
+            self._seconds += time.perf_counter() - begin
+        else:
+            changes = (change,)
+            self._note(begin, batch.rows.num_rows, batch.rows.num_rows - found[0].rows.size)
+        return [
+            Part(sign, batch.places[part.rows], part.hits, self.registry.ids, part.results)
+            for sign, part in zip(changes, found, strict=True)
+        ]
+
+    def _note(self, begin: float, n_rows: int, n_unmatched: int) -> None:
         # The first batch is left out of the cost: it compiles, or loads what was compiled.
         self._seconds += time.perf_counter() - begin if self._events else 0.0
-        self._measured += batch.rows.num_rows if self._events else 0
-        self._events += batch.rows.num_rows
-        self._unmatched += batch.rows.num_rows - found.rows.size
-        places = batch.places[found.rows]
-        return Part(change, places, found.hits, self.registry.ids, found.results)
+        self._measured += n_rows if self._events else 0
+        self._events += n_rows
+        self._unmatched += n_unmatched
 
     def explain(self) -> str:
         """The question, the way it is answered and why, its inside, its cost so far."""
@@ -160,8 +231,12 @@ class Group:
         return "\n".join(f"{what:>10}  {text}" for what, text in lines.items() if text)
 
     def metrics(self) -> dict[str, int | float | str]:
-        """Counts so far; `unmatched` rows had a null, a NaN or a literal condition against them."""
-        return {
+        """Counts so far; `unmatched` rows had a null, a NaN or a literal condition against them.
+
+        Of windows `unmatched` are rows without a key or against a literal condition, and
+        `overflowed` are answers that int64 could not hold.
+        """
+        counted: dict[str, int | float | str] = {
             "queries": len(self),
             "strategy": self.way,
             "events": self._events,
@@ -169,15 +244,21 @@ class Group:
             "seconds": self._seconds,
             "memory_bytes": self.memory_bytes(),
         }
+        if isinstance(self.reader, AggregateReader):
+            counted["overflowed"] = self.reader.n_overflowed
+        return counted
 
     def memory_bytes(self) -> int:
         """Bytes held beyond the parameters of the queries."""
-        return self.registry.memory_bytes() + self.reader.strategy.memory_bytes()
+        rows = self.reader.memory_bytes() if isinstance(self.reader, WindowReader) else 0
+        return self.registry.memory_bytes() + self.reader.strategy.memory_bytes() + rows
 
     def check(self) -> None:
         """Assert the invariants of registry and strategy; for tests."""
         self.registry.check()
         self.reader.strategy.check()
+        if isinstance(self.reader, WindowReader):
+            self.reader.lanes.check()
 
     def _string_codes(self) -> Iterator[Int64s]:
         """The codes of the strings that living queries compare with."""

@@ -83,7 +83,7 @@ class JoinReader:
                 lows[a], highs[a] = registry.lows[row, slots], registry.highs[row, slots]
         return lows, highs
 
-    def process(self, batch: pa.Table, side: int, registry: Registry) -> Processed:
+    def process(self, batch: pa.Table, side: int, registry: Registry) -> list[Processed]:
         """Hits of rows that arrive on `side` against the rows stored for the other side."""
         rows, events = self._events(batch, side)
         other = self.stores[1 - side]
@@ -100,7 +100,7 @@ class JoinReader:
             self._is_float, minuend,
         )  # fmt: skip
         results = JoinResults(self.question.select, side, batch, rows, joining, other.published())
-        return Processed(rows, hits, results)
+        return [Processed(rows, hits, results)]
 
     def horizon(self, side: int, registry: Registry, ahead: int | None) -> int | None:
         """The time before which no row of this side is needed, or None if all are.

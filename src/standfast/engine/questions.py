@@ -1,4 +1,4 @@
-"""Who reads a template: one reader per shape of question, each with the same steps.
+"""Who reads a template: one reader per shape of question, each with much the same steps.
 
 `use` starts an empty strategy of some way, `boxes` gives it the ranges of queries, `process` tells
 which queries a batch affects, left compact, and what that returns writes `rows` when asked.
@@ -13,13 +13,17 @@ import numpy as np
 import pyarrow as pa
 
 from standfast.arrays import Int64s
+from standfast.engine.aggregates import AggregateReader
 from standfast.engine.joins import JoinReader
 from standfast.engine.reading import Processed, keys_of
 from standfast.engine.registry import Registry
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
+from standfast.engine.thresholds import ThresholdReader
+from standfast.engine.windows import window_columns
 from standfast.model.parameters import row_mask
-from standfast.model.query import Filter, Output, Question
+from standfast.model.query import Filter, KeyThreshold, Output, Question, WindowAggregate
+from standfast.operators.aggregates import UserAggregate
 from standfast.operators.base import FilterStrategy
 from standfast.operators.catalog import FILTERS
 
@@ -43,7 +47,7 @@ class FilterReader:
         # `take` and not an index, because that may leave the rows scattered in memory.
         return registry.lows.take(slots, axis=1), registry.highs.take(slots, axis=1)
 
-    def process(self, batch: pa.Table, side: int, registry: Registry) -> Processed:
+    def process(self, batch: pa.Table, side: int, registry: Registry) -> list[Processed]:
         """Hits of the batch; rows with a null or NaN in a compared column match nothing."""
         usable = row_mask(self.question.fixed, batch)
         values = np.empty((len(self.question.ranges), batch.num_rows), np.int64)
@@ -52,7 +56,7 @@ class FilterReader:
             usable = usable & valid
         rows = np.flatnonzero(usable)
         hits = self.strategy.process(values[:, rows])
-        return Processed(rows, hits, FilterResults(self.question.select, batch, rows))
+        return [Processed(rows, hits, FilterResults(self.question.select, batch, rows))]
 
     def enter(self, registry: Registry, highs: Int64s) -> None:
         """Queries are about to come."""
@@ -81,17 +85,28 @@ class FilterResults:
         return np.arange(events.size), [taken[output.column] for output in self.select]
 
 
+Reader = FilterReader | JoinReader | AggregateReader | ThresholdReader
+
+
 def reader_of(
-    question: Question, strings: Strings, stores: Mapping[str, Store]
-) -> FilterReader | JoinReader:
-    """The reader that answers this question."""
+    question: Question, strings: Strings, stores: Mapping[str, Store],
+    users: Mapping[str, UserAggregate],
+) -> Reader:  # fmt: skip
+    """The reader that answers this question; `users` are the aggregates that users brought."""
     if isinstance(question, Filter):
         return FilterReader(question, strings)
+    if isinstance(question, WindowAggregate):
+        return AggregateReader(question, strings, stores, users)
+    if isinstance(question, KeyThreshold):
+        return ThresholdReader(question, strings, stores)
     return JoinReader(question, strings, stores)
 
 
 def result_schema(question: Question, stores: Mapping[str, Store]) -> pa.Schema:
     """Columns of `Answer.rows`: the query, what the template selects, the change."""
+    if isinstance(question, WindowAggregate | KeyThreshold):
+        columns = window_columns(question, stores[question.input].input)
+        return pa.schema([("query", pa.int64()), *columns, ("change", pa.int8())])
     inputs = (
         (question.input,)
         if isinstance(question, Filter)

@@ -17,6 +17,7 @@ import io
 import json
 import os
 import struct
+from collections.abc import Mapping
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -30,9 +31,11 @@ from standfast.engine.group import Group
 from standfast.engine.identities import EVER
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
+from standfast.engine.windows import WindowReader, kept_of, kept_table
 from standfast.errors import BadSnapshot
 from standfast.model.stream import Input
 from standfast.model.template import Template
+from standfast.operators.aggregates import UserAggregate
 
 MAGIC = b"STNDFAST"
 VERSION = 3
@@ -48,6 +51,7 @@ class State(NamedTuple):
     groups: dict[str, Group]
     strings: Strings
     follows: bool
+    users: dict[str, UserAggregate]
 
 
 def save(path: str | PathLike[str], state: State) -> None:
@@ -59,13 +63,13 @@ def save(path: str | PathLike[str], state: State) -> None:
         raise BadSnapshot(f"{os.fspath(path)}: cannot be written: {error.strerror}") from error
 
 
-def load(path: str | PathLike[str]) -> State:
+def load(path: str | PathLike[str], users: Mapping[str, UserAggregate] | None = None) -> State:
     """The state that `save` wrote; rows are stored and queries indexed anew."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise BadSnapshot(f"{os.fspath(path)}: cannot be read: {error.strerror}") from None
-    return unpack(data, os.fspath(path))
+    return unpack(data, os.fspath(path), users)
 
 
 def pack(state: State) -> bytes:
@@ -82,14 +86,23 @@ def pack(state: State) -> bytes:
         door = state.doors[name]
         tables += [door.dead_letters(), store.living()]
         tables += [] if door.identities is None else [door.identities.table()]
-    return framed(tables + [_group_table(group) for group in state.groups.values()])
+    for group in state.groups.values():
+        tables.append(_group_table(group))
+        if isinstance(group.reader, WindowReader):
+            tables += [kept_table(group.reader), group.reader.unreported(group.registry)]
+    return framed(tables)
 
 
-def unpack(data: object, source: str = BYTES) -> State:
-    """The state that `pack` was given; `source` is named when it is refused."""
+def unpack(
+    data: object, source: str = BYTES, users: Mapping[str, UserAggregate] | None = None
+) -> State:
+    """The state that `pack` was given; `source` is named when it is refused.
+
+    `users` are the aggregates that templates may use beyond the built-in ones.
+    """
     body = _body(data, source)
     try:
-        return _state_of(_tables(body))
+        return _state_of(_tables(body), dict(users or {}))
     except Exception as error:
         # The bytes are as they were written, but not by this release or not by `pack`.
         raise BadSnapshot(
@@ -98,10 +111,10 @@ def unpack(data: object, source: str = BYTES) -> State:
         ) from error
 
 
-def _state_of(tables: list[pa.Table]) -> State:
+def _state_of(tables: list[pa.Table], users: dict[str, UserAggregate]) -> State:
     first, *rest = tables
     manifest = json.loads(first["manifest"][0].as_py())
-    state = State({}, {}, {}, Strings(), manifest["follows"])
+    state = State({}, {}, {}, Strings(), manifest["follows"], users)
     state.strings.codes, state.strings.next_code = manifest["strings"], manifest["next_code"]
     parts = iter(rest)
     for entry in manifest["inputs"]:
@@ -118,14 +131,17 @@ def _state_of(tables: list[pa.Table]) -> State:
         state.doors[source.name], state.stores[source.name] = door, store
     inputs = {name: store.input for name, store in state.stores.items()}
     for entry in manifest["groups"]:
-        template = Template.parse(entry["name"], entry["sql"], inputs)
-        group = Group(template, entry["strategy"], state.stores, state.strings)
+        template = Template.parse(entry["name"], entry["sql"], inputs, users)
+        group = Group(template, entry["strategy"], state.stores, state.strings, users)
         table = next(parts)
         n = group.registry.n_attributes
         bounds = np.array([column.to_numpy() for column in table.columns[1:]], np.int64)
         bounds = bounds.reshape(2 * n, table.num_rows)
         group.enter(table["id"].to_numpy(), bounds[:n], bounds[n:])
         group.registry.next_id = entry["next_id"]
+        if isinstance(group.reader, WindowReader):
+            group.reader.restore(kept_of(next(parts), group.reader), entry["now_us"])
+            group.reader.resume(next(parts), group.registry)
         state.groups[group.name] = group
     return state
 
@@ -147,6 +163,7 @@ def _group_entry(group: Group) -> dict[str, Any]:
         "sql": group.template.sql,
         "strategy": group.wanted,
         "next_id": group.registry.next_id,
+        "now_us": group.reader.lanes.now if isinstance(group.reader, WindowReader) else None,
     }
 
 

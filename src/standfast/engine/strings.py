@@ -29,6 +29,8 @@ class Strings:
         self.next_code = 0
         self._users: list[Users] = []
         self._many = FEW
+        self._texts: dict[int, str] = {}
+        self._texts_of = (0, 0)  # what `_texts` was made of: how many strings, and the next code
 
     def used_by(self, codes: Users) -> None:
         """From now on keep the strings whose codes this function gives."""
@@ -53,6 +55,14 @@ class Strings:
         codes = np.array([self.codes.get(text, -1) for text in texts] + [-1], np.int64)
         keys: Keys = codes[found.indices.fill_null(codes.size - 1).to_numpy()]
         return keys, keys >= 0
+
+    def texts(self, codes: Int64s) -> list[str]:
+        """The strings that have these codes."""
+        made_of = (len(self.codes), self.next_code)
+        if self._texts_of != made_of:
+            self._texts = {code: text for text, code in self.codes.items()}
+            self._texts_of = made_of
+        return [self._texts[code] for code in codes.tolist()]
 
     def tidy(self) -> None:
         """Forget the strings that nobody uses, when there are twice as many as were left."""

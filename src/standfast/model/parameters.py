@@ -44,7 +44,18 @@ from standfast.model.numbers import (
     at_most,
     float_keys,
 )
-from standfast.model.query import BandJoin, Bound, Hole, HoleKind, Kind, Question, Range, WindowJoin
+from standfast.model.query import (
+    BandJoin,
+    Bound,
+    Hole,
+    HoleKind,
+    KeyThreshold,
+    Kind,
+    Question,
+    Range,
+    WindowAggregate,
+    WindowJoin,
+)
 from standfast.model.rows import as_mask, numbers_of, ticks_of
 from standfast.model.template import Template, hole_ranges
 
@@ -79,6 +90,9 @@ def read_parameters(template: Template, params: object) -> Parameters:
     if difference is not None and difference.kind != "float64":
         for hole in difference.holes:
             _check_difference(hole.name, columns[hole.name], where)
+    if isinstance(template.question, WindowAggregate) and template.question.phi is not None:
+        for hole in template.question.phi.holes:
+            _check_share(hole.name, columns[hole.name], where)
     ids = frame.columns.get("id")
     return Parameters(None if ids is None else _ids(ids, where), columns, frame.n_rows)
 
@@ -260,10 +274,22 @@ def _check_difference(name: str, bounds: npt.NDArray[Any], where: str) -> None:
         )
 
 
+def _check_share(name: str, shares: npt.NDArray[Any], where: str) -> None:
+    """A quantile is asked for by a share above 0 and up to 1."""
+    bad = ~((shares > 0) & (shares <= 1))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise BadParameters(
+            f"{where}: parameter {name!r} is not above 0 and up to 1 in row {row}: {shares[row]}",
+            hint="0.5 asks for the median",
+        )
+
+
 def key_ranges(question: Question, parameters: Parameters, intern: Intern) -> tuple[Keys, Keys]:
     """Closed key ranges `lows[a, i] .. highs[a, i]` of query i on attribute a.
 
-    Attribute 0 of a band join or a window join is about the difference, and a window starts at 0.
+    Attribute 0 of a band join or a window join is about the difference, that of an aggregate about
+    the age of rows; windows and ages start at 0.
     A range that holds nothing is 1 .. 0. `intern(column, strings)` gives text its codes.
     """
     ranges = hole_ranges(question)
@@ -277,7 +303,7 @@ def key_ranges(question: Question, parameters: Parameters, intern: Intern) -> tu
         else:
             line = _line(attribute.kind, is_difference=attribute is difference)
             lows[row], highs[row] = _key_range(attribute, values, line)
-    if isinstance(question, WindowJoin):
+    if isinstance(question, WindowJoin | WindowAggregate | KeyThreshold):
         np.maximum(lows[0], 0, out=lows[0])
     empty = lows > highs
     lows[empty], highs[empty] = 1, 0
@@ -285,8 +311,8 @@ def key_ranges(question: Question, parameters: Parameters, intern: Intern) -> tu
 
 
 def _difference_of(question: Question) -> Range | None:
-    """The range that bounds a difference of columns instead of a column."""
-    if isinstance(question, WindowJoin):
+    """The range that bounds a difference instead of a column."""
+    if isinstance(question, WindowJoin | WindowAggregate | KeyThreshold):
         return question.window
     return question.band if isinstance(question, BandJoin) else None
 

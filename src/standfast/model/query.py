@@ -130,5 +130,51 @@ class WindowJoin:
     select: tuple[Output, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class WindowAggregate:
+    """`function(column) OVER` a sliding window of each query's own, one answer for each key.
+
+    `window` is the closed range of *age* that its rows have: of microseconds behind the latest time
+    (unit "range") or of rows behind the last row of the key (unit "rows"; the last row itself has
+    age 0). `column` is None for COUNT(*), `phi` the share that a quantile asks for, `bound` what
+    QUALIFY asks of the answer. `result` is the kind of the answers, `order` the time column.
+    """
+
+    input: str
+    function: str
+    column: str | None
+    key: str | None
+    order: str
+    unit: Literal["rows", "range"]
+    window: Range
+    phi: Range | None
+    bound: Range | None
+    fixed: tuple[Range, ...]
+    result: Kind
+    key_name: str | None
+    value_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyThreshold:
+    """The keys whose `function(column)` over a suffix window in time lies within a bound.
+
+    `window` is the closed range of age from 0 on, in microseconds, `bound` the range of the answer,
+    `result` the kind of what is compared with it.
+    """
+
+    input: str
+    function: Literal["COUNT", "SUM", "MIN", "MAX"]
+    column: str | None
+    key: str
+    order: str
+    window: Range
+    bound: Range
+    fixed: tuple[Range, ...]
+    result: Kind
+    key_name: str
+
+
 Join = BandJoin | SelectJoin | WindowJoin
-Question = Filter | BandJoin | SelectJoin | WindowJoin
+Windowed = WindowAggregate | KeyThreshold
+Question = Filter | BandJoin | SelectJoin | WindowJoin | WindowAggregate | KeyThreshold

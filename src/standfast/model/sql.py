@@ -7,6 +7,7 @@ evaluated or handed to another engine. Accepted are
 
     filter      SELECT * | columns FROM input WHERE column compared with holes and literals AND ...
     band_join, select_join, window_join    SELECT ... FROM a JOIN b ON ...: see `model.joins`
+    window_aggregate, key_threshold    SELECT f(a) OVER (...) FROM input: see `model.windows`
 
 with <, <=, >, >=, =, BETWEEN and, for differences, ABS(...) < and <=. Names are matched as
 `model.names` says; holes keep their case.
@@ -14,7 +15,7 @@ with <, <=, >, >=, =, BETWEEN and, for differences, ABS(...) < and <=. Names are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
@@ -34,8 +35,16 @@ from standfast.model.predicates import (
     local_ranges,
     only,
 )
-from standfast.model.query import Filter, Output, Question, SelectJoin
+from standfast.model.query import (
+    Filter,
+    KeyThreshold,
+    Output,
+    Question,
+    SelectJoin,
+    WindowAggregate,
+)
 from standfast.model.stream import Input
+from standfast.model.windows import has_window, read_window
 
 MAX_LENGTH = 10_000
 MAX_DEPTH = 32
@@ -57,8 +66,11 @@ _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
-def parse(sql: str, inputs: Mapping[str, Input]) -> Question:
-    """The question that a template asks of the declared inputs."""
+def parse(sql: str, inputs: Mapping[str, Input], aggregates: Collection[str] = ()) -> Question:
+    """The question that a template asks of the declared inputs.
+
+    `aggregates` are the names of aggregates beyond the built-in ones.
+    """
     select = _select(sql)
     scope = Scope(_sources(select, inputs))
     conditions = [
@@ -68,17 +80,32 @@ def parse(sql: str, inputs: Mapping[str, Input]) -> Question:
         for condition in scope.conditions(node)
     ]
     holes = Holes()
-    outputs = _outputs(select, scope)
     question: Question
+    if has_window(select):
+        question = read_window(select, scope, conditions, holes, aggregates)
+        _check_names([n for n in _window_names(question) if n is not None])
+        return _with_holes(question, holes, select)
+    outputs = _outputs(select, scope)
     if len(scope.sources) == 1:
         question = _filter(scope, conditions, holes, outputs)
     else:
         question = read_join(select, scope, conditions, holes, outputs)
     _check_attributes(question, select)
+    return _with_holes(question, holes, select)
+
+
+def _with_holes(question: Question, holes: Holes, select: exp.Select) -> Question:
     if not len(holes):
         hint = "replace a literal by :name, or add a condition such as price < :limit"
         raise refuse("a template without a hole", select, hint=hint)
     return question
+
+
+def _window_names(question: WindowAggregate | KeyThreshold) -> tuple[str | None, ...]:
+    """What the columns of the answers are called."""
+    if isinstance(question, KeyThreshold):
+        return (question.key_name,)
+    return (question.key_name, question.value_name)
 
 
 def _select(sql: str) -> exp.Select:
@@ -109,7 +136,10 @@ def _select(sql: str) -> exp.Select:
     if not isinstance(tree, exp.Select):
         found = piece(tree) if isinstance(tree, exp.Expression) else "nothing"
         raise UnsupportedQuery(f"a template is one SELECT: {found}", hint=_SHAPE)
-    only(tree, ("expressions", "from", "joins", "where"), _CLAUSES, hint=_SHAPE)
+    clauses = ["expressions", "from", "joins", "where"]
+    # Only windows are qualified: `model.windows` reads it, or nobody does.
+    clauses += ["qualify"] if has_window(tree) else []
+    only(tree, clauses, _CLAUSES, hint=_SHAPE)
     return tree
 
 
@@ -236,6 +266,8 @@ def _filter(
 def _check_attributes(question: Question, select: exp.Select) -> None:
     if isinstance(question, Filter):
         count = len(question.ranges)
+    elif isinstance(question, WindowAggregate | KeyThreshold):
+        return
     else:
         count = sum(len(side.ranges) for side in question.sides)
         count += not isinstance(question, SelectJoin)
@@ -258,16 +290,21 @@ def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
             outputs += _star(scope, scope.side(node.args["table"]))
         else:
             outputs.append(_output(node, scope))
-    seen: set[str] = set()
-    for output in outputs:
-        if output.name in seen:
-            hint = "rename it with AS"
-            raise refuse("two result columns of one name", output.name, hint=hint)
-        if output.name in RESERVED_OUTPUTS:
-            hint = "rename it with AS: every result row carries query and change"
-            raise refuse("the name of a result column is taken", output.name, hint=hint)
-        seen.add(output.name)
+    _check_names([output.name for output in outputs])
     return tuple(outputs)
+
+
+def _check_names(names: list[str]) -> None:
+    """Result columns have names of their own."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            hint = "rename it with AS"
+            raise refuse("two result columns of one name", name, hint=hint)
+        if name in RESERVED_OUTPUTS:
+            hint = "rename it with AS: every result row carries query and change"
+            raise refuse("the name of a result column is taken", name, hint=hint)
+        seen.add(name)
 
 
 def _star(scope: Scope, side: int) -> list[Output]:

@@ -11,9 +11,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from standfast.arrays import Hits, Int64s
+import numpy as np
+import numpy.typing as npt
+
+from standfast.arrays import Hits, Int64s, with_room
+from standfast.indexes.lane_changes import Change
+from standfast.indexes.lane_kernels import Values
+from standfast.indexes.lanes import Lanes
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.model.query import Question
+from standfast.operators.aggregates import Aggregate
+from standfast.operators.plain import plain_answers
 
 EXACT: Literal["exact"] = "exact"
 
@@ -28,6 +36,7 @@ class Spec:
     space: str
     promise: Literal["exact"] = EXACT
     max_attributes: int = 16
+    needs: str = ""  # the class of aggregates that it takes; every aggregate if empty
 
 
 class Strategy(ABC):
@@ -128,3 +137,148 @@ class WindowStrategy(Strategy):
     @abstractmethod
     def process(self, events: Arrivals, stored: SortedRuns, *, side: Literal[0, 1]) -> Hits:
         """As in `SelectStrategy`; `extras[0]` of the stored rows is the key of their time."""
+
+
+class Found(NamedTuple):
+    """Answers of windows: `values[i]` where `known[i]`, else none (SQL: NULL)."""
+
+    values: Values
+    known: npt.NDArray[np.bool_]
+    n_overflowed: int = 0  # sums that int64 cannot hold, and so are not known
+
+
+class AggregateStrategy(Strategy):
+    """Answers `window_aggregate`: the aggregate of each query's window, in each lane, when asked.
+
+    Attribute 0 of the boxes is the closed range of age (in microseconds or rows) of a window's
+    rows, from 0 on; attribute 1, for quantiles only, the float key of the share as low and high.
+    The rows are in `lanes`, which whoever owns it appends to; `take_in` is told of every change
+    before the next lookup. Timed without an engine:
+
+        lanes = Lanes("rows", is_float=True)
+        way = RunningIntervals(aggregate_of("SUM", is_float=True), lanes)
+        way.add(slots, lows, highs)              # lows and highs of shape (1, n)
+        way.append(codes, times, values, valid)  # to the lanes, then to the way
+        way.lookup(slots, np.zeros_like(slots))  # the windows of lane 0
+    """
+
+    def __init__(self, aggregate: Aggregate, lanes: Lanes) -> None:
+        self.aggregate = aggregate
+        self.lanes = lanes
+        self.lows, self.highs = np.empty((2, 2 if aggregate.takes_share else 1, 0), np.int64)
+        self.living = np.zeros(0, np.bool_)
+
+    def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
+        size = int(slots.max()) + 1 if slots.size else 0
+        self.lows, self.highs = with_room(self.lows, size), with_room(self.highs, size)
+        grown = with_room(self.living, size)
+        grown[self.living.size :] = False
+        self.living = grown
+        self.lows[:, slots], self.highs[:, slots] = lows, highs
+        self.living[slots] = True
+
+    def remove(self, slots: Int64s) -> None:
+        self.living[slots] = False
+
+    def append(
+        self, codes: Int64s, times: Int64s, values: Values, valid: npt.NDArray[np.bool_]
+    ) -> None:
+        """Put rows into the lanes and take them in: for a way that has its lanes to itself."""
+        self.take_in(self.lanes.append(codes, times, values, valid))
+        if self.lanes.look():
+            self.take_in(self.lanes.all_changed())
+
+    def advance(self, now_us: int) -> None:
+        """The latest time is at least this one: for a way that has its lanes to itself."""
+        self.lanes.advance(now_us)
+
+    def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
+        """The current answer of query `slots[i]` in lane `lanes[i]`."""
+        firsts, lasts = self.lanes.positions(lanes, self.lows[0, slots], self.highs[0, slots])
+        return self.answers(slots, lanes, firsts, lasts)
+
+    def answers(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
+        """As `read`, for windows that may hold floats too large for running sums.
+
+        Those windows are added up row by row, exactly: what a few such rows cost.
+        """
+        if not self.aggregate.minds_large or not slots.size or self.lanes.large.max() < 0:
+            return self.read(slots, lanes, firsts, lasts)
+        plain = (firsts <= lasts) & (firsts <= self.lanes.large[lanes])
+        found = self.read(slots, lanes, firsts, lasts)
+        windows = (lanes[plain], firsts[plain], lasts[plain])
+        exact = plain_answers(self.aggregate, self.lanes, windows, np.zeros(windows[0].size))
+        found.values[plain], found.known[plain] = exact
+        return found
+
+    @abstractmethod
+    def take_in(self, change: Change) -> None:
+        """Rows of the lanes changed as told; the lanes hold them already."""
+
+    @abstractmethod
+    def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
+        """The aggregate over positions `firsts[i] .. lasts[i]` of `lanes[i]`: the window of a slot.
+
+        The positions are what `Lanes.positions` says of the window at this moment.
+        """
+
+
+class Crossings(NamedTuple):
+    """Keys that came into (+1) or left (-1) the answers of queries."""
+
+    slots: Int64s
+    codes: Int64s
+    changes: npt.NDArray[np.int8]
+
+
+class ThresholdStrategy(Strategy):
+    """Answers `key_threshold`: which keys have an aggregate within each query's bound.
+
+    Attribute 0 of the boxes is the age of rows, always 0 .. w in microseconds: a window holds the
+    rows with `now - w <= time <= now`. Attribute 1 is the closed range of the aggregate as keys of
+    `model.numbers`: float keys for SUM, MIN and MAX of float64, else the int64 numbers themselves.
+    An unlimited end is the least or the greatest key of the line. A key is in the answer when its
+    window holds at least one row and the aggregate lies in the bound; a key without rows in the
+    window is not, whatever the bound. A SUM of int64 is compared exactly, also beyond int64.
+
+    The rows that any window reaches are in `lanes` (unit "range", keyed, each key's rows in order
+    of time), appended by the reader before `append` is called: a way may verify candidates there,
+    and need not keep rows of its own. `Lanes.lanes_of` leads from codes to lanes, and all lanes
+    may be renumbered when `Lanes.generation` changed.
+    """
+
+    def __init__(
+        self, function: Literal["COUNT", "SUM", "MIN", "MAX"], lanes: Lanes, *, is_float: bool
+    ) -> None:
+        """`is_float` tells whether values are float64; COUNT gets zeros."""
+        self.function = function
+        self.lanes = lanes
+        self.is_float = is_float
+
+    @abstractmethod
+    def append(self, codes: Int64s, times: Int64s, values: Values) -> None:
+        """Rows that came, ascending by time within the batch; some may be late.
+
+        `codes` are the keys as int64 (codes of strings, keys of numbers: any int64). Rows without
+        a value are left out, except for COUNT(*). They are in the lanes already, unless no window
+        reaches them.
+        """
+
+    @abstractmethod
+    def advance(self, now_us: int) -> None:
+        """The latest time; called after every `append`, never going back."""
+
+    @abstractmethod
+    def lookup(self, slots: Int64s) -> tuple[Int64s, Int64s]:
+        """Offsets and codes: query `slots[i]` holds for `codes[offsets[i]:offsets[i + 1]]` now.
+
+        The codes of a query come in any order, each once.
+        """
+
+    @abstractmethod
+    def changed(self) -> Crossings:
+        """What differs from the answers at the last call, for all living queries together.
+
+        A query that came since counts from an empty answer; what a query that left held is not
+        reported. Each (slot, code) comes at most once.
+        """

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from standfast.errors import StandfastError
 from standfast.model.names import did_you_mean, is_identifier
-from standfast.model.query import Filter, Hole, Kind
+from standfast.model.query import Filter, Hole, KeyThreshold, Kind, WindowAggregate
 from standfast.model.stream import KINDS, Input
 from standfast.model.template import Template
 from standfast.operators.catalog import choose
@@ -236,7 +236,7 @@ def _check_read(section: Section, templates: Mapping[str, Template]) -> None:
     read: set[str] = set()
     for template in templates.values():
         question = template.question
-        if isinstance(question, Filter):
+        if isinstance(question, Filter | WindowAggregate | KeyThreshold):
             read.add(question.input)
         else:
             read |= {side.input for side in question.sides}

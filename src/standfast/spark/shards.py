@@ -23,8 +23,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from standfast.errors import BadInput
-from standfast.model.query import BandJoin, Filter, Kind
+from standfast.errors import BadInput, UnsupportedQuery
+from standfast.model.query import BandJoin, Filter, KeyThreshold, Kind, WindowAggregate
 from standfast.model.stream import Input
 from standfast.model.template import Template
 
@@ -100,6 +100,11 @@ def _dealt(
     template: Template, inputs: Mapping[str, Input]
 ) -> tuple[Deal, dict[str, tuple[str, ...]], tuple[str, ...]]:
     question = template.question
+    if isinstance(question, WindowAggregate | KeyThreshold):
+        raise UnsupportedQuery(
+            f"template {template.name!r}: windows are not dealt to shards yet",
+            hint="answer them in an engine of their own",
+        )
     if isinstance(question, Filter):
         key = inputs[question.input].key
         only = (question.input,)

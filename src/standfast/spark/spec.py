@@ -11,7 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from standfast.engine.engine import Engine, now_us
-from standfast.model.query import Filter
+from standfast.model.query import Filter, KeyThreshold, WindowAggregate
 from standfast.model.rows import ARROW_TYPES
 from standfast.model.stream import Input
 from standfast.model.template import Template
@@ -64,7 +64,9 @@ class Spec:
         templates = self.plan.parts[part].templates
         questions = [self.parsed[name].question for name in templates]
         selves = any(
-            not isinstance(q, Filter) and q.sides[0].input == q.sides[1].input for q in questions
+            not isinstance(q, Filter | WindowAggregate | KeyThreshold)
+            and q.sides[0].input == q.sides[1].input
+            for q in questions
         )
         return selves or any(self.inputs[n].key for n in self.plan.parts[part].inputs)
 

@@ -1,0 +1,124 @@
+"""The answers of windows as a relation, and how it differs from the one reported before.
+
+    query   key    value                before        now           reported
+    7       ABC    12.5                 7 ABC 12.5    7 ABC 13.0    -1  7 ABC 12.5
+    7       XYZ     3.0                               9 ABC  1.0    +1  7 ABC 13.0,  +1  9 ABC 1.0
+
+Rows are sorted by slot and code. Values are compared bit by bit, so NaN equals itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from standfast.arrays import Int64s, Matches
+from standfast.engine.answer import expand
+from standfast.engine.strings import Strings
+from standfast.indexes.lane_kernels import Bools
+from standfast.model.numbers import floats_of
+from standfast.model.query import Kind
+from standfast.model.rows import ARROW_TYPES
+
+
+class Relation(NamedTuple):
+    """Answers by slot and code; `raw` are the bits of the values, 0 where none is known."""
+
+    slots: Int64s
+    codes: Int64s
+    raw: Int64s
+    known: Bools
+
+    @staticmethod
+    def empty() -> Relation:
+        nothing = np.empty(0, np.int64)
+        return Relation(nothing, nothing, nothing, np.empty(0, np.bool_))
+
+    def take(self, places: Int64s | Bools) -> Relation:
+        return Relation(
+            self.slots[places], self.codes[places], self.raw[places], self.known[places]
+        )
+
+    def of_slot(self, slots: Int64s) -> tuple[Int64s, Int64s]:
+        """Which of these slots each row belongs to, slot after slot, and the rows."""
+        starts = np.searchsorted(self.slots, slots)
+        counts = np.searchsorted(self.slots, slots, side="right") - starts
+        return np.repeat(np.arange(slots.size), counts), expand(starts, counts)
+
+
+def places_of(sought: Relation, within: Relation) -> Int64s:
+    """Where each (slot, code) stands in another relation, or -1."""
+    if np.array_equal(sought.slots, within.slots) and np.array_equal(sought.codes, within.codes):
+        return np.arange(sought.slots.size)
+    n = within.slots.size
+    slots = np.concatenate([within.slots, sought.slots])
+    codes = np.concatenate([within.codes, sought.codes])
+    order = np.lexsort((codes, slots))  # stable: a row of `within` comes before its equal
+    same = np.zeros(order.size, np.bool_)
+    same[1:] = (np.diff(slots[order]) == 0) & (np.diff(codes[order]) == 0)
+    places = np.full(sought.slots.size, -1, np.int64)
+    at = np.flatnonzero(same & (order >= n))
+    places[order[at] - n] = order[at - 1]
+    return places
+
+
+def differences(before: Relation, now: Relation) -> tuple[Relation, Relation]:
+    """The rows that went and the rows that came; a changed value is one of each."""
+    at = places_of(now, before)
+    same = at >= 0
+    old = before.take(at[same])
+    same[same] = (old.raw == now.raw[same]) & (old.known == now.known[same])
+    stays = np.zeros(before.slots.size, np.bool_)
+    stays[at[same]] = True
+    return before.take(~stays), now.take(~same)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How rows of a relation are shown: the key if there is one, the value if it is selected."""
+
+    key: Kind | None
+    value: Kind | None
+    strings: Strings
+
+    def of(self, rows: Relation) -> list[pa.ChunkedArray]:
+        columns = []
+        if self.key is not None:
+            columns.append(shown(rows.codes, self.key, self.strings))
+        if self.value is not None:
+            values = rows.raw.view(np.float64) if self.value == "float64" else rows.raw
+            array = pa.array(values, mask=~rows.known)
+            columns.append(pa.chunked_array([array.cast(ARROW_TYPES[self.value])]))
+        return columns
+
+
+@dataclass(frozen=True, slots=True)
+class RelationRows:
+    """Result rows of windows: what the relation says of each affected query."""
+
+    relation: Relation
+    columns: list[pa.ChunkedArray]
+
+    def rows(self, events: Int64s, slots: Int64s) -> tuple[Int64s, list[pa.ChunkedArray]]:
+        pair, places = self.relation.of_slot(slots)
+        return pair, [column.take(pa.array(places)) for column in self.columns]
+
+
+def hits_of(relation: Relation) -> Matches:
+    """One event, the batch, that hit every slot of the relation."""
+    slots = np.unique(relation.slots).astype(np.int32)
+    return Matches(np.array([0, slots.size]), slots)
+
+
+def shown(codes: Int64s, kind: Kind, strings: Strings) -> pa.ChunkedArray:
+    """The values of a column whose keys or codes these are."""
+    if kind == "string":
+        array = pa.array(strings.texts(codes), pa.string())
+    elif kind == "float64":
+        array = pa.array(floats_of(codes))
+    else:
+        array = pa.array(codes).cast(ARROW_TYPES[kind])
+    return pa.chunked_array([array])

@@ -1,0 +1,71 @@
+"""Key blocks: where in a pool the rows of each key stand, with room behind them.
+
+key 0   | . . 3 5 5 9 . . |      begins, rooms: the block; firsts, ends: the rows in it
+key 1   | 4 8 . . |              a key that needs more moves to a new block at the pool's end,
+                                 or to the front of its own when that is half empty
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from standfast.arrays import Int64s
+
+LEAST_ROOM = 4
+
+
+class Blocks(Protocol):
+    """Arrays by key number."""
+
+    @property
+    def begins(self) -> Int64s: ...
+    @property
+    def rooms(self) -> Int64s: ...
+    @property
+    def firsts(self) -> Int64s: ...
+    @property
+    def ends(self) -> Int64s: ...
+
+
+class Move(NamedTuple):
+    """Keys to move, where to, how large their blocks become, and how much of the pool is used."""
+
+    keys: Int64s
+    begins: Int64s
+    rooms: Int64s
+    used: int
+
+
+def moves(blocks: Blocks, touched: Int64s, counts: Int64s, used: int) -> Move:
+    """What must move so that each touched key has room for so many more rows."""
+    full = blocks.ends[touched] + counts > blocks.begins[touched] + blocks.rooms[touched]
+    keys = touched[full]
+    rooms = 2 * (blocks.ends[keys] - blocks.firsts[keys] + counts[full])
+    rooms = np.maximum(LEAST_ROOM, rooms)
+    stays = rooms <= blocks.rooms[keys]
+    ends = used + np.cumsum(np.where(stays, 0, rooms))
+    return Move(
+        keys, np.where(stays, blocks.begins[keys], ends - rooms),
+        np.where(stays, blocks.rooms[keys], rooms), int(ends[-1]) if keys.size else used,
+    )  # fmt: skip
+
+
+def packed(blocks: Blocks, touched: Int64s, counts: Int64s) -> Move:
+    """All blocks one after the other, each with half as much room again as it needs."""
+    needed = blocks.ends - blocks.firsts
+    needed[touched] += counts
+    rooms = np.where(needed > 0, np.maximum(LEAST_ROOM, needed + (needed >> 1)), 0)
+    ends = np.cumsum(rooms)
+    return Move(np.arange(rooms.size), ends - rooms, rooms, int(ends[-1]))
+
+
+def check_blocks(blocks: Blocks) -> None:
+    """Assert that blocks do not overlap and hold their rows."""
+    order = np.argsort(blocks.begins, kind="stable")
+    order = order[blocks.rooms[order] > 0]
+    ends = blocks.begins + blocks.rooms
+    assert np.all(ends[order][:-1] <= blocks.begins[order][1:]), "blocks overlap"
+    assert np.all((blocks.begins <= blocks.firsts) & (blocks.ends <= ends)), "rows leave a block"
+    assert np.all(blocks.firsts <= blocks.ends), "a block ends before it begins"

@@ -1,0 +1,294 @@
+"""Key rows: the rows of each key in order of their time, with running totals.
+
+    key 0   | 3 5 5 9 . . |        a block of the pool for each key, with room behind
+    key 1   | . . 4 8 |            rows that are too old leave at the front
+    pool    3 5 5 9 . . . . 4 8 ...
+
+    before  0 2 7 8                what the values of the earlier rows of the key add up to, so a
+    total   13                     window that starts at row i sums to total - before[i]
+
+A row that comes late is put in its place, and the totals behind it are taken again.
+
+Invariant  the blocks of keys do not overlap; times ascend within a key; `before` is the running
+           total of the values, from any number on, `totals` its end, `counted` the number of rows
+           that ever came, and `masses` at least the sum of what `before` was made of, without sign.
+Cost       a row O(1) amortised, a late row as much as there are later rows of its key; letting
+           rows go O(keys), done when as many rows came as are kept.
+Paper      [shared-windows] 3.2, running intervals, for windows in time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from standfast._numba import inlined, kernel
+from standfast.arrays import Int64s
+from standfast.indexes.exact_sums import float_sum, whole_sum
+from standfast.indexes.key_blocks import check_blocks, moves, packed
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+# Totals of whole numbers are kept while no sum can pass this; then they are taken from the rows.
+WIDE = 2.0**62
+
+
+class Rows(NamedTuple):
+    """What kernels see: columns of the pool, and arrays by key number."""
+
+    times: Int64s
+    values: npt.NDArray[Any]  # int64 or float64; empty when only times are kept
+    before: npt.NDArray[Any]
+    begins: Int64s  # where the block of a key is
+    rooms: Int64s
+    firsts: Int64s  # its living rows are firsts[k] to ends[k]
+    ends: Int64s
+    totals: npt.NDArray[Any]
+    counted: Int64s
+    masses: Floats
+    negatives: Int64s  # how many living values are below 0
+    limit: float  # totals of a key are kept while its mass is below this
+
+
+BY_KEY = Rows._fields[3:-1]
+
+
+class KeyRows:
+    """Rows by key number. `kind` is the type of their values, None to keep times only."""
+
+    def __init__(self, kind: type[np.int64] | type[np.float64] | None) -> None:
+        self.kind = kind
+        self.n_rows = 0
+        self._used = 0
+        self.rows = _empty(0, 0, kind)
+
+    def insert(self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any]) -> Int64s:
+        """Take in rows whose times ascend; the keys whose totals start anew or whose order changed.
+
+        Keys are numbered from 0; room for them is made here.
+        """
+        if not numbers.size:
+            return np.empty(0, np.int64)
+        self._make_room(int(numbers.max()) + 1)
+        touched, counts = np.unique(numbers, return_counts=True)
+        moved = self._make_blocks(touched, counts)
+        changed = np.zeros(self.rows.begins.size, np.bool_)
+        changed[moved] = True
+        _insert(self.rows, numbers, times, values, changed)
+        self.n_rows += numbers.size
+        return touched[changed[touched]]
+
+    def expire(self, oldest: int) -> Int64s:
+        """Let rows before `oldest` go; the keys that lost rows, whose totals start anew."""
+        lost = np.empty(self.rows.begins.size, np.int64)
+        n, n_gone = _expire(self.rows, oldest, lost)
+        self.n_rows -= n_gone
+        return lost[:n].copy()
+
+    def without_rows(self, numbers: Int64s) -> Int64s:
+        """Those of these keys that have no rows."""
+        numbers = numbers[numbers < self.rows.begins.size]
+        without: Int64s = numbers[self.rows.firsts[numbers] == self.rows.ends[numbers]]
+        return without
+
+    def forget(self, numbers: Int64s) -> None:
+        """Forget what is known of keys without rows, because their numbers go to others."""
+        rows = self.rows
+        assert np.all(rows.firsts[numbers] == rows.ends[numbers]), "a forgotten key has rows"
+        for array in (rows.totals, rows.counted, rows.masses, rows.negatives):
+            array[numbers] = 0
+
+    def memory_bytes(self) -> int:
+        return sum(array.nbytes for array in self.rows[:-1])
+
+    def check(self) -> None:
+        rows = self.rows
+        check_blocks(rows)
+        assert self.n_rows == int(np.sum(rows.ends - rows.firsts)), "rows are miscounted"
+        for k in range(rows.begins.size):
+            block = slice(rows.firsts[k], rows.ends[k])
+            times = rows.times[block]
+            assert np.all(times[:-1] <= times[1:]), f"key {k}: times do not ascend"
+            assert rows.counted[k] >= times.size, f"key {k}: more rows than ever came"
+            if self.kind is None or not times.size:
+                continue
+            values = rows.values[block]
+            assert rows.negatives[k] == np.count_nonzero(values < 0), f"key {k}: signs miscounted"
+            mass = float(np.sum(np.abs(values.astype(np.float64))))
+            assert not rows.masses[k] < mass * (1 - 1e-9), f"key {k}: the mass is too small"
+            if rows.masses[k] < rows.limit:
+                sums = np.append(rows.before[block], rows.totals[k])
+                steps = np.diff(sums)
+                near = 1e-12 * rows.masses[k] if self.kind is np.float64 else 0
+                assert np.all(np.abs(steps - values) <= near), f"key {k}: totals are wrong"
+
+    def _make_room(self, n_keys: int) -> None:
+        have = self.rows.begins.size
+        if n_keys <= have:
+            return
+        more = _empty(0, max(n_keys, 2 * have) - have, self.kind)
+        longer: dict[str, Any] = {
+            name: np.concatenate([getattr(self.rows, name), getattr(more, name)]) for name in BY_KEY
+        }
+        self.rows = self.rows._replace(**longer)
+
+    def _make_blocks(self, touched: Int64s, counts: Int64s) -> Int64s:
+        """Blocks with room for so many more rows; the keys whose rows were moved for that."""
+        rows = self.rows
+        move = moves(rows, touched, counts, self._used)
+        if move.used > rows.times.size:
+            move = packed(rows, touched, counts)
+            pool = _empty(2 * move.used, 0, self.kind)
+            self.rows = rows._replace(times=pool.times, values=pool.values, before=pool.before)
+        self._used = move.used
+        rows.rooms[move.keys] = move.rooms
+        _move(rows, self.rows, move.keys, move.begins)
+        return move.keys
+
+
+def _empty(n_rows: int, n_keys: int, kind: Any) -> Rows:
+    column = np.zeros(n_rows if kind else 0, kind or np.int64)
+    by_key: dict[str, Any] = {name: np.zeros(n_keys, np.int64) for name in BY_KEY}
+    by_key |= {"totals": np.zeros(n_keys, kind or np.int64), "masses": np.zeros(n_keys)}
+    limit = np.inf if kind is np.float64 else WIDE
+    times = np.zeros(n_rows, np.int64)
+    return Rows(times=times, values=column, before=column.copy(), **by_key, limit=limit)
+
+
+@kernel
+def _move(old: Rows, new: Rows, keys: Int64s, begins: Int64s) -> None:
+    """Copy the living rows of keys to the start of their new blocks; totals start from 0."""
+    for i in range(keys.size):
+        k, at = keys[i], begins[i]
+        first, end = old.firsts[k], old.ends[k]
+        for j in range(end - first):
+            new.times[at + j] = old.times[first + j]
+            if new.values.size:
+                new.values[at + j] = old.values[first + j]
+        new.begins[k], new.firsts[k], new.ends[k] = at, at, at + end - first
+        _total(new, k)
+
+
+@inlined
+def _total(rows: Rows, k: int) -> None:
+    """Take the running totals of a key again, from 0 on."""
+    if rows.values.size == 0:
+        return
+    rows.totals[k], rows.masses[k] = 0, 0.0
+    for i in range(rows.firsts[k], rows.ends[k]):
+        rows.before[i] = rows.totals[k]
+        _add(rows, k, rows.values[i])
+
+
+@inlined
+def _add(rows: Rows, k: int, value: Any) -> None:
+    rows.masses[k] = (rows.masses[k] + abs(float(value))) * (1 + 1e-15)
+    if rows.masses[k] < rows.limit:
+        rows.totals[k] += value
+
+
+@kernel
+def _insert(
+    rows: Rows, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], changed: Bools
+) -> None:
+    """Append rows to their keys, or put them in their place when they are late."""
+    for i in range(numbers.size):
+        k, time = numbers[i], times[i]
+        at = rows.ends[k]
+        while at > rows.firsts[k] and rows.times[at - 1] > time:
+            rows.times[at] = rows.times[at - 1]
+            if rows.values.size:
+                rows.values[at] = rows.values[at - 1]
+            at -= 1
+        rows.times[at] = time
+        rows.ends[k] += 1
+        rows.counted[k] += 1
+        late = at < rows.ends[k] - 1
+        changed[k] |= late
+        if rows.values.size == 0:
+            continue
+        rows.values[at] = values[i]
+        rows.negatives[k] += values[i] < 0
+        if late:
+            _total(rows, k)
+        else:
+            rows.before[at] = rows.totals[k]
+            _add(rows, k, values[i])
+
+
+@kernel
+def _expire(rows: Rows, oldest: int, lost: Int64s) -> tuple[int, int]:
+    """Move the first row of each key up; which keys lost rows, and how many rows went."""
+    n, n_gone = 0, 0
+    for k in range(rows.begins.size):
+        first, end = rows.firsts[k], rows.ends[k]
+        while first < end and rows.times[first] < oldest:
+            if rows.values.size:
+                rows.negatives[k] -= rows.values[first] < 0
+            first += 1
+        if first > rows.firsts[k]:
+            lost[n] = k
+            n += 1
+            n_gone += first - rows.firsts[k]
+            rows.firsts[k] = first
+            _total(rows, k)
+    return n, n_gone
+
+
+@inlined
+def window_start(rows: Rows, k: int, start: int) -> int:
+    """The first row of key k at or after the time `start`; its end if there is none."""
+    low, high = rows.firsts[k], rows.ends[k]
+    while low < high:
+        middle = (low + high) >> 1
+        if rows.times[middle] < start:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
+
+
+@inlined
+def count_within(rows: Rows, k: int, start: int, low: Any, high: Any) -> bool:
+    """Whether key k has `low` to `high` rows, at least one, at or after `start`.
+
+    No search: the row that is `low` from the end must lie in the window, the one that is
+    `high + 1` from the end must not.
+    """
+    n = rows.ends[k] - rows.firsts[k]
+    least = max(int(low), 1)
+    if high < least or n < least or rows.times[rows.ends[k] - least] < start:
+        return False
+    return bool(n <= high or rows.times[rows.ends[k] - int(high) - 1] < start)
+
+
+@inlined
+def rounding_margin(rows: Rows, k: int) -> float:
+    """How far `totals - before` of a key with float64 values can be from the exact sum."""
+    return float(2.0**-52 * (rows.ends[k] - rows.begins[k] + 2) * rows.masses[k])
+
+
+@inlined
+def sum_within(rows: Rows, k: int, start: int, low: Any, high: Any, whole: bool) -> bool:
+    """Whether key k has rows at or after `start` whose exact sum, rounded once, is in the range.
+
+    The running totals decide unless rounding leaves a doubt; then the rows are added exactly.
+    """
+    at, end = window_start(rows, k, start), rows.ends[k]
+    if at == end:
+        return False
+    about = rows.totals[k] - rows.before[at]
+    if whole:
+        if rows.masses[k] >= rows.limit:
+            about = whole_sum(rows.values, at, end)
+        return bool(low <= about <= high)
+    if rows.masses[k] < rows.limit:
+        margin = rounding_margin(rows, k)
+        if low <= about - margin and about + margin <= high:
+            return True
+        if about + margin < low or high < about - margin:
+            return False
+    return bool(low <= float_sum(rows.values, at, end) <= high)

@@ -1,0 +1,200 @@
+"""The kernels of `indexes.lanes`: rows in rings, found by time and put behind each other."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from standfast._numba import kernel
+from standfast.arrays import Int64s
+
+Bools = npt.NDArray[np.bool_]
+Values = npt.NDArray[Any]  # int64 or float64
+
+# The fewest places of a lane.
+FEWEST = 4
+# Floats from here on, infinities too, are told apart: sums of them may leave the range of floats.
+LARGE = 2.0**480
+# No window reaches further back; ages and times stay far from the end of int64.
+FARTHEST = 1 << 61
+
+
+class Geometry(NamedTuple):
+    """Where each lane stands: published to kernels, by lane."""
+
+    starts: Int64s
+    masks: Int64s  # capacity - 1
+    heads: Int64s
+    tails: Int64s
+
+
+def capacities(n: Int64s) -> Int64s:
+    """Places for so many rows and as many again: powers of two."""
+    wanted = np.maximum(2 * n, FEWEST)
+    sizes: Int64s = 1 << np.ceil(np.log2(wanted)).astype(np.int64)
+    return sizes
+
+
+def runs_of(lanes: Int64s) -> tuple[Int64s, Int64s]:
+    """Each lane once and how many rows it has, of lanes that ascend."""
+    edges = np.flatnonzero(np.diff(lanes)) + 1
+    firsts = np.concatenate([[0], edges])
+    return lanes[firsts], np.diff(np.concatenate([firsts, [lanes.size]]))
+
+
+@kernel
+def fill_places(g: Geometry, lanes: Int64s, places: Int64s) -> None:
+    at = 0
+    for lane in lanes:
+        for p in range(g.heads[lane], g.tails[lane]):
+            places[at] = g.starts[lane] + (p & g.masks[lane])
+            at += 1
+
+
+@kernel
+def is_sorted(lanes: Int64s, times: Int64s, values: Values, valid: Bools) -> bool:
+    for i in range(1, lanes.size):
+        if lanes[i] != lanes[i - 1]:
+            if lanes[i] < lanes[i - 1]:
+                return False
+        elif times[i] != times[i - 1]:
+            if times[i] < times[i - 1]:
+                return False
+        elif valid[i] != valid[i - 1]:
+            if valid[i] < valid[i - 1]:
+                return False
+        elif values[i] < values[i - 1]:
+            return False
+    return True
+
+
+@kernel
+def find_firsts(
+    g: Geometry, times: Int64s, values: Values, valid: Bools, touched: Int64s, counts: Int64s,
+    new_times: Int64s, new_values: Values, new_valid: Bools, firsts: Int64s,
+) -> bool:  # fmt: skip
+    """Where the first new row of each lane belongs; whether any belongs before a stored one."""
+    is_late, at = False, 0
+    for i in range(touched.size):
+        lane = touched[i]
+        t, v, ok = new_times[at], new_values[at], new_valid[at]
+        low, high = g.heads[lane], g.tails[lane]
+        last = g.starts[lane] + ((high - 1) & g.masks[lane])
+        if low == high or times[last] < t:
+            low = high
+        while low < high:
+            middle = (low + high) >> 1
+            p = g.starts[lane] + (middle & g.masks[lane])
+            is_before = times[p] < t
+            if times[p] == t:
+                is_before = valid[p] < ok or (valid[p] == ok and values[p] <= v)
+            if is_before:
+                low = middle + 1
+            else:
+                high = middle
+        firsts[i] = low
+        is_late = is_late or low < g.tails[lane]
+        at += counts[i]
+    return is_late
+
+
+@kernel
+def write(
+    g: Geometry, times: Int64s, values: Values, valid: Bools, large: Int64s, touched: Int64s,
+    counts: Int64s, new_times: Int64s, new_values: Values, new_valid: Bools,
+) -> None:  # fmt: skip
+    """Put rows behind the tails of their lanes."""
+    at = 0
+    for i in range(touched.size):
+        lane = touched[i]
+        start, mask, tail = g.starts[lane], g.masks[lane], g.tails[lane]
+        for p in range(tail, tail + counts[i]):
+            place = start + (p & mask)
+            times[place] = new_times[at]
+            values[place] = new_values[at]
+            valid[place] = new_valid[at]
+            if not abs(new_values[at]) < LARGE:
+                large[lane] = p
+            at += 1
+
+
+@kernel
+def trim(g: Geometry, times: Int64s, now: int, by_rows: bool, reach: int, lanes: Int64s) -> None:
+    """Move heads to the first row that some window can hold."""
+    for lane in lanes:
+        low, high = g.heads[lane], g.tails[lane]
+        if by_rows:
+            low = max(low, high - 1 - reach)
+        else:
+            while low < high:
+                middle = (low + high) >> 1
+                if times[g.starts[lane] + (middle & g.masks[lane])] < now - reach:
+                    low = middle + 1
+                else:
+                    high = middle
+        g.heads[lane] = low
+
+
+@kernel
+def positions(
+    g: Geometry, times: Int64s, now: int, by_rows: bool, lanes: Int64s,
+    lows: Int64s, highs: Int64s, firsts: Int64s, lasts: Int64s,
+) -> None:  # fmt: skip
+    for i in range(lanes.size):
+        lane = lanes[i]
+        head, tail = g.heads[lane], g.tails[lane]
+        far, near = min(highs[i], FARTHEST), min(lows[i], FARTHEST)
+        if by_rows:
+            firsts[i] = max(head, tail - 1 - far)
+            lasts[i] = tail - 1 - near
+        else:
+            firsts[i] = search(g, times, lane, head, now - far)
+            lasts[i] = search(g, times, lane, firsts[i], now - near + 1) - 1
+        if firsts[i] > lasts[i]:
+            lasts[i] = firsts[i] - 1
+
+
+@kernel
+def first_since(g: Geometry, times: Int64s, lanes: Int64s, wanted: Int64s, firsts: Int64s) -> None:
+    for i in range(lanes.size):
+        firsts[i] = search(g, times, lanes[i], g.heads[lanes[i]], wanted[i])
+
+
+@kernel
+def search(g: Geometry, times: Int64s, lane: int, low: int, time: int) -> int:
+    """The first position from `low` on whose row has this time or a later one.
+
+    Looked for around where it would be if rows came evenly: where they do, that is nearly right,
+    and where they do not, steps that double lead to what is left to halve.
+    """
+    high: int = g.tails[lane]
+    start, mask = g.starts[lane], g.masks[lane]
+    if low >= high or times[start + (low & mask)] >= time:
+        return low
+    oldest, latest = times[start + (low & mask)], times[start + (high - 1 & mask)]
+    if latest < time:
+        return high
+    share = (time - oldest) / (latest - oldest)
+    at = low + int(share * (high - 1 - low))
+    step = 1
+    if times[start + (at & mask)] < time:
+        low = at + 1
+        while low + step < high and times[start + (low + step & mask)] < time:
+            low += step + 1
+            step *= 2
+        high = min(high, low + step)
+    else:
+        high = at
+        while high - step > low and times[start + (high - step & mask)] >= time:
+            high -= step
+            step *= 2
+        low = max(low, high - step)
+    while low < high:
+        middle = (low + high) >> 1
+        if times[start + (middle & mask)] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low

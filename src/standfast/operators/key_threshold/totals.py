@@ -1,0 +1,101 @@
+"""Counts and sums of keys: rows with running totals, and the collective index over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from standfast.arrays import Int64s
+from standfast.indexes.collective_index import PER_SIZE, CollectiveIndex, Served
+from standfast.indexes.key_rows import KeyRows
+from standfast.model.numbers import INF_KEY, floats_of
+from standfast.operators.key_threshold.searching import Asked, Found, every_key, named_keys
+
+NOTHING = np.empty(0, np.int64)
+
+
+class Totals:
+    """COUNT and SUM by looking at every key."""
+
+    def __init__(self, *, counts: bool, is_float: bool) -> None:
+        self.counts = counts
+        self.whole = counts or not is_float
+        kind = np.int64 if self.whole else np.float64
+        self.rows = KeyRows(None if counts else kind)
+        self.lows: npt.NDArray[Any] = NOTHING
+        self.highs: npt.NDArray[Any] = NOTHING
+
+    def insert(self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], oldest: int) -> None:
+        self._refresh(numbers, self.rows.insert(numbers, times, values))
+
+    def expire(self, oldest: int) -> None:
+        self._refresh(NOTHING, self.rows.expire(oldest))
+
+    def n_rows(self) -> int:
+        return self.rows.n_rows
+
+    def is_due(self, n_new: int) -> bool:
+        return 2 * n_new > self.rows.n_rows
+
+    def without_rows(self, numbers: Int64s) -> Int64s:
+        return self.rows.without_rows(numbers)
+
+    def forget(self, numbers: Int64s) -> None:
+        self.rows.forget(numbers)
+
+    def serve(self, lows: Int64s, highs: Int64s) -> None:
+        if self.whole:
+            self.lows, self.highs = lows, highs
+        else:
+            bounds = np.clip([lows, highs], -INF_KEY, INF_KEY)
+            self.lows, self.highs = (floats_of(some) for some in bounds)
+
+    def ask(self, places: Int64s, starts: Int64s) -> Found:
+        asked = Asked(starts, self.lows[places], self.highs[places])
+        return every_key(self.rows.rows, asked, self.counts, self.whole)
+
+    def memory_bytes(self) -> int:
+        return self.rows.memory_bytes()
+
+    def check(self) -> None:
+        self.rows.check()
+
+    def _refresh(self, numbers: Int64s, anew: Int64s) -> None:
+        """Rows of these keys came; some keys have other totals."""
+
+
+class IndexedTotals(Totals):
+    """COUNT and SUM by a collective index, each answer decided by the rows."""
+
+    def __init__(self, *, counts: bool, is_float: bool, per_size: int = PER_SIZE) -> None:
+        super().__init__(counts=counts, is_float=is_float)
+        self.index = CollectiveIndex(self.rows, counts=counts, per_size=per_size)
+        self._served = Served(NOTHING, NOTHING, NOTHING, NOTHING)
+
+    def serve(self, lows: Int64s, highs: Int64s) -> None:
+        super().serve(lows, highs)
+        self._served = self.index.serve(self.lows, self.highs)
+
+    def ask(self, places: Int64s, starts: Int64s) -> Found:
+        return self.search(places, starts, exact=True)
+
+    def search(self, places: Int64s, starts: Int64s, *, exact: bool) -> Found:
+        """The keys of queries; without `exact` those of a relaxed range, which holds them all."""
+        asked = Asked(starts, self.lows[places], self.highs[places])
+        served = Served(*(level[places] for level in self._served))
+        return named_keys(
+            self.rows.rows, self.index.times.levels, served, self.index.odd(),
+            asked, self.counts, self.whole, exact,
+        )  # fmt: skip
+
+    def memory_bytes(self) -> int:
+        return self.rows.memory_bytes() + self.index.memory_bytes()
+
+    def check(self) -> None:
+        self.rows.check()
+        self.index.check()
+
+    def _refresh(self, numbers: Int64s, anew: Int64s) -> None:
+        self.index.refresh(np.unique(numbers), anew=anew)

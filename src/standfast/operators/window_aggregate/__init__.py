@@ -1,0 +1,1 @@
+"""Aggregates over sliding windows. One file per way; `naive` is the specification."""

@@ -1,0 +1,56 @@
+"""Base intervals: aggregates of aligned stretches of 1, 2, 4, 8 ... rows make up any window.
+
+    level 2   |       0 .. 3      |       4 .. 7      |
+    level 1   | 0 .. 1  | 2 .. 3  | 4 .. 5  | 6 .. 7  |
+    level 0   | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |
+                  `-- window 1 .. 8:  1, 2 .. 3, 4 .. 7, 8
+
+A batch that is appended finishes some intervals of each level; each is made of two of the level
+below. An interval is never used before it is finished, nor after a row of it went.
+
+Invariant  the interval at every place is the merge of its two halves.
+Cost       update O(1) amortised, lookup O(log W); of time windows O(log n) more to find the
+           positions; two synopses a place.
+Paper      [shared-windows] section 3.1.1, figure 3; batches, keys and late rows are ours.
+"""
+
+from __future__ import annotations
+
+from standfast.arrays import Int64s
+from standfast.indexes.lane_changes import Change
+from standfast.indexes.lanes import Lanes
+from standfast.model.query import WindowAggregate
+from standfast.operators.aggregates import Aggregate
+from standfast.operators.base import AggregateStrategy, Found, Spec
+from standfast.operators.lowering import lower
+from standfast.operators.synopses import Synopses
+from standfast.operators.window_aggregate.checking import check_same
+
+
+class BaseIntervals(AggregateStrategy):
+    """Keep aggregates of aligned stretches of rows; a few of them make up a window."""
+
+    spec = Spec(
+        question=WindowAggregate, paper="B-INT [shared-windows] 3.1.1",
+        time="O(1) amortised update, O(log W) lookup", space="O(N_max)", needs="mergeable",
+    )  # fmt: skip
+
+    def __init__(self, aggregate: Aggregate, lanes: Lanes) -> None:
+        super().__init__(aggregate, lanes)
+        self._intervals = Synopses(aggregate)
+
+    def take_in(self, change: Change) -> None:
+        self._intervals.resize(2 * self.lanes.size)
+        self._intervals.grow(self.lanes, self.lanes.held(change), unfinished=False)
+
+    def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
+        windows = (lanes, firsts, lasts)
+        return lower(self.aggregate, self._intervals.windows(self.lanes, windows, unfinished=False))
+
+    def check(self) -> None:
+        fresh = BaseIntervals(self.aggregate, self.lanes)
+        fresh.take_in(self.lanes.all_changed())
+        check_same(self, fresh)
+
+    def memory_bytes(self) -> int:
+        return self._intervals.memory_bytes()

@@ -1,0 +1,22 @@
+"""What `check` of the ways asks: that one which took rows in bit by bit reads like a new one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from standfast.operators.base import AggregateStrategy
+
+
+def check_same(way: AggregateStrategy, fresh: AggregateStrategy) -> None:
+    """Assert that both read every window of some rows alike: up to 8 rows, and all rows."""
+    g = way.lanes.geometry
+    for lane in range(way.lanes.n_lanes):
+        head, tail = int(g.heads[lane]), int(g.tails[lane])
+        for first in range(head, tail):
+            lasts = np.unique(np.append(np.arange(first, min(first + 8, tail)), tail - 1))
+            firsts, lanes = np.full(lasts.size, first), np.full(lasts.size, lane)
+            one = way.read(lanes * 0, lanes, firsts, lasts)
+            other = fresh.read(lanes * 0, lanes, firsts, lasts)
+            assert np.array_equal(one.known, other.known), "a window lost its values"
+            same = np.isclose(one.values, other.values, rtol=1e-9, atol=0.0, equal_nan=True)
+            assert np.all(same | ~one.known), "a window reads unlike its rows"

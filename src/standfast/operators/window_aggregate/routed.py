@@ -1,0 +1,264 @@
+"""Routed: the structure that repays what it costs, no sooner than somebody looks.
+
+    rows     o o o o o o o      remembered only: from which position on each lane changed
+    lookup              ^       the structure catches up, then answers
+    lookup              ^^^^^   when as many were asked as there are answers, all are written down
+                                and read from there until rows or queries change, or time goes on
+
+Subtractable aggregates have running totals, holistic ones sorted intervals. Mergeable ones have
+base intervals (a row costs little, a lookup a logarithm) or landmark intervals (a row costs once a
+class of widths, a lookup little): what each costs is estimated, corrected by what the one in use is
+seen to cost, and the other is built once it would have saved twice what it takes to build it.
+
+Invariant  the structure is as if it had taken in every row up to the changes put by.
+Cost       that of the structure in use; a lookup of an answer written down O(1); a change that is
+           put by O(lanes). Estimates are in nanoseconds, corrected as they are seen to be wrong.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from math import log2
+
+import numpy as np
+
+from standfast.arrays import Int64s
+from standfast.indexes.lane_changes import Change, PutBy
+from standfast.indexes.lanes import Lanes
+from standfast.model.query import WindowAggregate
+from standfast.operators.aggregates import Aggregate
+from standfast.operators.base import AggregateStrategy, Found, Spec
+from standfast.operators.window_aggregate.base_interval_quantiles import BaseIntervalQuantiles
+from standfast.operators.window_aggregate.base_intervals import BaseIntervals
+from standfast.operators.window_aggregate.landmark_intervals import LandmarkIntervals, levels_of
+from standfast.operators.window_aggregate.running_intervals import RunningIntervals
+
+WAYS: dict[str, type[AggregateStrategy]] = {
+    "running_intervals": RunningIntervals,
+    "base_intervals": BaseIntervals,
+    "landmark_intervals": LandmarkIntervals,
+    "base_interval_quantiles": BaseIntervalQuantiles,
+}
+_CHOICE = {
+    "subtractable": ("running_intervals",),
+    "mergeable": ("base_intervals", "landmark_intervals"),
+    "holistic": ("base_interval_quantiles",),
+}
+# Nanoseconds of a row, of a row and class of widths, of a lookup, of a lookup and level, and what
+# a class of widths takes whenever rows come or somebody looks (decision 014 has the figures).
+ROW_NS, CLASS_NS, LOOKUP_NS, LEVEL_NS, CALL_NS = 20.0, 60.0, 60.0, 8.0, 50_000.0
+# How often over a building must have been missed before it is done.
+PATIENCE = 2.0
+# One turn in so many is booked, for all of them: booking takes as long as a small batch.
+NOTE_EVERY = 16
+# Less than this is not worth asking what a building costs.
+ENOUGH_NS = 1e6
+# Answers that are worth writing down: more would be more than a cache holds.
+MOST_ANSWERS = 1 << 22
+
+
+class Routed(AggregateStrategy):
+    """Choose the structure by what rows and lookups cost; catch up when somebody looks."""
+
+    spec = Spec(
+        question=WindowAggregate, paper="ours, after [shared-windows] 8",
+        time="that of the best structure for the mix of rows and lookups",
+        space="that of the structure, and of the answers while they are read over and over",
+    )  # fmt: skip
+
+    def __init__(
+        self, aggregate: Aggregate, lanes: Lanes, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        super().__init__(aggregate, lanes)
+        self._clock = clock
+        self.ways = _CHOICE[aggregate.belongs_to]
+        self.way = self.ways[0]
+        self._made = WAYS[self.way](aggregate, lanes)
+        # Changes that the structure has not taken in: the first, and what came after it.
+        self._first: Change | None = None
+        self._put_by = PutBy()
+        self._turn = 0  # counts lookups that the structure answered
+        self._n_asked = 0  # lookups since the last change
+        self._written: Found | None = None
+        self._written_at = 0
+        # Classes of widths and levels of a window, while queries stay as they are.
+        self._shape: tuple[int, float] | None = None
+        self.missed_ns = 0.0  # what the other structure would have saved so far
+        # Measured over estimated cost, of rows and of lookups.
+        self.corrections: dict[tuple[str, str], float] = {}
+        self.n_switches = 0
+        self.total = {"lookups": 0, "read again": 0}
+
+    def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
+        super().add(slots, lows, highs)
+        self._catch_up()
+        self._made.add(slots, lows, highs)
+        self._written = self._shape = None
+
+    def remove(self, slots: Int64s) -> None:
+        super().remove(slots)
+        self._catch_up()
+        self._made.remove(slots)
+        self._written = self._shape = None
+
+    def take_in(self, change: Change) -> None:
+        if self._first is None:
+            self._first = change
+        else:
+            self._put_by.add(change, self.lanes.n_lanes)
+        self._written, self._n_asked = None, 0
+
+    def _catch_up(self) -> None:
+        """Let the structure take in what was put by."""
+        if self._first is None:
+            return
+        change = self._first
+        if self._put_by:
+            # Later changes know of more lanes, or of all of them moved.
+            known = change.lanes < self.lanes.n_lanes
+            self._put_by.add(Change(*(c[known] for c in change)), self.lanes.n_lanes)
+            change = self._put_by.take()
+        self._first = None
+        begin = self._clock()
+        self._made.take_in(change)
+        if self._is_noted:
+            held = self.lanes.held(change)
+            n_rows = int((self.lanes.geometry.tails[held.lanes] - held.firsts).sum())
+            self._note(n_rows, 0, begin)
+
+    def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
+        found = self._again(slots, lanes)
+        if found is not None:
+            return found
+        ages = self.lows[0, slots], self.highs[0, slots]
+        return self._fresh(slots, lanes, *self.lanes.positions(lanes, *ages))
+
+    def answers(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
+        found = self._again(slots, lanes)
+        return self._fresh(slots, lanes, firsts, lasts) if found is None else found
+
+    def _fresh(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
+        """Answers read from the structure."""
+        self._catch_up()
+        begin = self._clock()
+        found = self._made.answers(slots, lanes, firsts, lasts)
+        if self._is_noted:
+            self._note(0, slots.size, begin)
+        self._turn += 1
+        self._n_asked += slots.size
+        n_answers = self.living.size * self.lanes.n_lanes
+        if self._n_asked >= n_answers and n_answers <= MOST_ANSWERS:
+            self._write_down()
+        return found
+
+    def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
+        self._catch_up()
+        return self._made.read(slots, lanes, firsts, lasts)
+
+    def _again(self, slots: Int64s, lanes: Int64s) -> Found | None:
+        """Answers that were written down at this very moment, if they were."""
+        self.total["lookups"] += slots.size
+        written = self._written
+        if written is None or self._written_at != self.lanes.now:
+            return None
+        self.total["read again"] += slots.size
+        at = lanes * self.living.size + slots
+        return Found(written.values[at], written.known[at])
+
+    def _write_down(self) -> None:
+        """Have every answer of this moment at hand."""
+        slots = np.flatnonzero(self.living)
+        lanes = np.repeat(np.arange(self.lanes.n_lanes), slots.size)
+        slots = np.tile(slots, self.lanes.n_lanes)
+        firsts, lasts = self.lanes.positions(lanes, self.lows[0, slots], self.highs[0, slots])
+        found = self._made.answers(slots, lanes, firsts, lasts)
+        if found.n_overflowed:
+            return  # whoever looks is to be told how many there are
+        at, n = lanes * self.living.size + slots, self.living.size * self.lanes.n_lanes
+        values, known = np.zeros(n, found.values.dtype), np.zeros(n, np.bool_)
+        values[at], known[at] = found.values, found.known
+        self._written, self._written_at = Found(values, known), self.lanes.now
+
+    @property
+    def _is_noted(self) -> bool:
+        """Whether this turn is one of those that are booked."""
+        return len(self.ways) > 1 and self._turn % NOTE_EVERY == 0
+
+    def _note(self, n_rows: int, n_lookups: int, begin: float) -> None:
+        """Book what rows or lookups took, and what they would have taken elsewhere."""
+        if not n_rows and not n_lookups:
+            return
+        took = 1e9 * (self._clock() - begin)
+        costs, what = self.estimates(n_rows, n_lookups), "rows" if n_rows else "lookups"
+        # Compiling and a busy machine make it longer for once, not for good.
+        known = self.corrections.setdefault((self.way, what), 1.0)
+        seen = min(max(took / costs[self.way], known / 2), known * 2)
+        self.corrections[self.way, what] += (seen - known) / 2
+        other = next(way for way in self.ways if way != self.way)
+        saved = self._expected(self.way, costs, what) - self._expected(other, costs, what)
+        self.missed_ns = max(0.0, self.missed_ns + NOTE_EVERY * saved)
+        if self.missed_ns > ENOUGH_NS:
+            price = self._expected(other, self.estimates(len(self.lanes), 0), "rows")
+            if self.missed_ns > PATIENCE * price + ENOUGH_NS:
+                self.switch(other)
+
+    def _expected(self, way: str, costs: dict[str, float], what: str) -> float:
+        """What rows or lookups should cost a way: the estimate, corrected by what was seen.
+
+        A way that was not in use yet is taken to be as wrong as the one that is.
+        """
+        known = self.corrections.get((self.way, what), 1.0)
+        return self.corrections.get((way, what), known) * costs[way]
+
+    def estimates(self, n_rows: int, n_lookups: int) -> dict[str, float]:
+        """What rows and lookups cost each structure, in nanoseconds."""
+        if self._shape is None:
+            slots = np.flatnonzero(self.living)
+            sample = slots[:: max(1, slots.size // 1024)]
+            levels = levels_of(self.lows[0, sample], self.highs[0, sample])
+            self._shape = (np.unique(levels).size, float(levels.mean()) if levels.size else 0.0)
+        n_classes, depth = self._shape
+        if self.lanes.unit == "range":
+            depth = min(depth, log2(1 + self.lanes.size))
+        return {
+            "running_intervals": n_rows * ROW_NS + n_lookups * LOOKUP_NS,
+            "base_intervals": n_rows * ROW_NS + n_lookups * (LOOKUP_NS + LEVEL_NS * depth),
+            "landmark_intervals": n_classes * (n_rows * CLASS_NS + CALL_NS) + n_lookups * LOOKUP_NS,
+            "base_interval_quantiles": n_rows * ROW_NS * depth + n_lookups * LOOKUP_NS * depth**2,
+        }
+
+    def switch(self, way: str) -> None:
+        """Build another structure in place of the one in use."""
+        made = WAYS[way](self.aggregate, self.lanes)
+        slots = np.flatnonzero(self.living)
+        if slots.size:
+            made.add(slots, self.lows[:, slots], self.highs[:, slots])
+        made.take_in(self.lanes.all_changed())
+        self._made, self.way = made, way
+        self._first = None
+        self._put_by.take()
+        self.missed_ns = 0.0
+        self.n_switches += 1
+
+    def check(self) -> None:
+        self._put_by.check()
+        self._catch_up()
+        self._made.check()
+
+    def memory_bytes(self) -> int:
+        written = self._written
+        kept = 0 if written is None else written.values.nbytes + written.known.nbytes
+        return int(self._made.memory_bytes() + kept)
+
+    def describe(self) -> dict[str, object]:
+        rows, lookups = max(1, self.lanes.n_taken), self.total["lookups"]
+        told: dict[str, object] = {"structure": self.way, "rows": self.lanes.n_taken}
+        told |= {**self.total, "switches": self.n_switches}
+        if len(self.ways) > 1:
+            costs = self.estimates(rows, 0), self.estimates(0, lookups)
+            for way in self.ways:
+                ns = self._expected(way, costs[0], "rows")
+                ns += self._expected(way, costs[1], "lookups")
+                told[f"us by {way}"] = 1e-3 * ns
+        return told | self._made.describe()
