@@ -29,6 +29,7 @@ NAMES = (
     "shared_windows_fig9",
     "shared_windows_fig10",
     "shared_windows_fig11",
+    "shared_windows_fig12",
     "bar_band_join",
     "bar_band_scaling",
     "bar_select_join",
@@ -39,6 +40,7 @@ NAMES = (
     "bar_window_updates",
     "bar_window_aggregate",
     "bar_window_peers",
+    "bar_key_threshold",
     "bar_filter",
     "bar_register",
 )

@@ -10,6 +10,7 @@ from standfast.errors import (
     StandfastError,
     UnsupportedQuery,
 )
+from standfast.operators.aggregates import UserAggregate
 
 __all__ = [
     "Answer",
@@ -21,4 +22,5 @@ __all__ = [
     "Spans",
     "StandfastError",
     "UnsupportedQuery",
+    "UserAggregate",
 ]

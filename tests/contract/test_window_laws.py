@@ -80,6 +80,7 @@ def _cut(action, rng):
 @every_function
 def test_the_order_of_rows_within_the_lateness_is_invisible(function):
     """Rows of a batch arrive in any order: ties and late rows leave no trace."""
+    n_found = 0
     for seed in range(SEEDS // 3):
         rng = Random(f"order {function} {seed}")
         world = draw_world(rng, function)._replace(is_qualified=False)
@@ -95,7 +96,9 @@ def test_the_order_of_rows_within_the_lateness_is_invisible(function):
                 player.play(Push(rows[i : i + 5]))
             rng.shuffle(rows)
         for way in world.ways:
-            assert one.found(way) == other.found(way) != {}
+            assert one.found(way) == other.found(way)
+            n_found += len(one.found(way))
+    assert n_found
 
 
 @every_function

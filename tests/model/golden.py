@@ -17,10 +17,13 @@ from standfast.model.query import (
     Filter,
     Hole,
     Join,
+    KeyThreshold,
     Output,
     Question,
     Range,
     SelectJoin,
+    WindowAggregate,
+    Windowed,
 )
 from standfast.model.sql import parse
 from standfast.model.stream import Input
@@ -28,7 +31,9 @@ from standfast.model.template import holes_of
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "sql"
 SEPARATOR = "\n----\n"
-QUESTIONS = ("filter ", "band_join ", "select_join ", "window_join ")
+QUESTIONS = (
+    "filter ", "band_join ", "select_join ", "window_join ", "window_aggregate ", "key_threshold ",
+)  # fmt: skip
 
 
 class Case(NamedTuple):
@@ -58,7 +63,8 @@ def inputs() -> dict[str, Input]:
         kind, name = head.split()
         columns = dict(column.split() for column in body.split(", "))
         if kind == "stream":
-            declared[name] = Input.stream(name, columns)
+            time = "ts" if "ts" in columns else None
+            declared[name] = Input.stream(name, columns, time=time)
         else:
             declared[name] = Input.table(name, columns, key=next(iter(columns)))
     return declared
@@ -79,12 +85,30 @@ def text_of(question: Question) -> str:
         lines += [f"range {_range(r)}" for r in question.ranges]
         lines += [f"fixed {_range(r)}" for r in question.fixed]
         aliases = ["", ""]
+    elif isinstance(question, WindowAggregate | KeyThreshold):
+        return _window(question)
     else:
         lines = _join(question)
         aliases = [f"{side.alias}." for side in question.sides]
     holes = ", ".join(f"{hole.name} {hole.kind}" for hole in holes_of(question))
     select = ", ".join(_output(output, aliases) for output in question.select)
     return "\n".join([*lines, f"holes {holes}", f"select {select}"])
+
+
+def _window(question: Windowed) -> str:
+    is_threshold = isinstance(question, KeyThreshold)
+    unit = "range" if is_threshold else question.unit
+    name = "key_threshold" if is_threshold else "window_aggregate"
+    lines = [f"{name} {question.input}", f"aggregate {question.function} of {question.column}"]
+    lines += [f"key {question.key}", f"{unit} {_range(question.window)}"]
+    if not is_threshold and question.phi is not None:
+        lines.append(f"share {_range(question.phi)}")
+    if question.bound is not None:
+        lines.append(f"bound {_range(question.bound)}")
+    lines += [f"fixed {_range(r)}" for r in question.fixed]
+    holes = ", ".join(f"{hole.name} {hole.kind}" for hole in holes_of(question))
+    shown = question.key_name if is_threshold else f"{question.key_name}, {question.value_name}"
+    return "\n".join([*lines, f"holes {holes}", f"select {shown} ({question.result})"])
 
 
 def _join(question: Join) -> list[str]:

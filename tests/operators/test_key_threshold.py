@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -83,7 +84,8 @@ def test_a_key_that_left_and_whose_number_was_given_away_is_reported(way):
     for step in range(1, 40):
         history.take([(100 * step, 1000 + i + 200 * step, 0) for i in range(200)])
     history.told()
-    assert history.held == history.right() and (0, 77) not in history.held
+    assert history.held == history.right()
+    assert (0, 77) not in history.held
 
 
 @every_way
@@ -93,7 +95,7 @@ def test_a_key_without_rows_in_the_window_is_in_no_answer(way, function):
     history.enter([(5, None, None), (5, None, 0), (5, -(2**62), 2**62), (REACH, None, None)])
     history.take([(0, 1, 0), (10, 2, 0)])
     offsets, codes = history.strategy.lookup(np.array([0, 2, 3]))
-    assert [codes[a:b].tolist() for a, b in zip(offsets, offsets[1:], strict=False)] == [
+    assert [sorted(codes[a:b].tolist()) for a, b in pairwise(offsets)] == [
         [2], [2], [1, 2],
     ]  # fmt: skip
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from standfast.arrays import Int64s
-from standfast.engine.aggregates import ThresholdReader, WindowReader
+from standfast.engine.aggregates import AggregateReader
 from standfast.engine.answer import Part
 from standfast.engine.door import Batch
 from standfast.engine.joins import JoinReader
@@ -19,6 +19,8 @@ from standfast.engine.questions import reader_of, result_schema
 from standfast.engine.registry import Registry
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
+from standfast.engine.thresholds import ThresholdReader
+from standfast.engine.windows import WindowReader
 from standfast.errors import BadInput, BadParameters
 from standfast.model.parameters import Parameters, key_ranges, read_ids, read_parameters
 from standfast.model.template import Template, hole_ranges
@@ -224,8 +226,12 @@ class Group:
         return "\n".join(f"{what:>10}  {text}" for what, text in lines.items() if text)
 
     def metrics(self) -> dict[str, int | float | str]:
-        """Counts so far; `unmatched` rows had a null, a NaN or a literal condition against them."""
-        return {
+        """Counts so far; `unmatched` rows had a null, a NaN or a literal condition against them.
+
+        Of windows `unmatched` are rows without a key or against a literal condition, and
+        `overflowed` are answers that int64 could not hold.
+        """
+        counted: dict[str, int | float | str] = {
             "queries": len(self),
             "strategy": self.way,
             "events": self._events,
@@ -233,6 +239,9 @@ class Group:
             "seconds": self._seconds,
             "memory_bytes": self.memory_bytes(),
         }
+        if isinstance(self.reader, AggregateReader):
+            counted["overflowed"] = self.reader.n_overflowed
+        return counted
 
     def memory_bytes(self) -> int:
         """Bytes held beyond the parameters of the queries."""

@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from standfast.arrays import Int64s
-from standfast.engine.aggregates import AggregateReader, ThresholdReader, window_columns
+from standfast.engine.aggregates import AggregateReader
 from standfast.engine.joins import JoinReader
 from standfast.engine.reading import Processed, keys_of
 from standfast.engine.registry import Registry
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
+from standfast.engine.thresholds import ThresholdReader
+from standfast.engine.windows import window_columns
 from standfast.model.parameters import row_mask
 from standfast.model.query import Filter, KeyThreshold, Output, Question, WindowAggregate
 from standfast.operators.aggregates import UserAggregate

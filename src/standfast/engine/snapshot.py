@@ -26,12 +26,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from standfast.engine.aggregates import WindowReader, kept_of, kept_table
 from standfast.engine.door import Counters, Door
 from standfast.engine.group import Group
 from standfast.engine.identities import EVER
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
+from standfast.engine.windows import WindowReader, kept_of, kept_table
 from standfast.errors import BadSnapshot
 from standfast.model.stream import Input
 from standfast.model.template import Template

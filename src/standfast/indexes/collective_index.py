@@ -30,7 +30,7 @@ Invariant  for a key that is not odd, a level of size 2^s that is the j-th of it
            that row is gone; odd keys hold LEAST everywhere.
 Cost       update of a key by a in all O(p log a log keys), and O(p) steps amortised for counts;
            search as in `level_times` for the keys that come out; space O(keys) a level in use.
-Paper      [shared_windows] 4.1 and 4.2, CI-COUNT and CI-SUM.
+Paper      [shared-windows] 4.1 and 4.2, CI-COUNT and CI-SUM.
 """
 
 from __future__ import annotations
@@ -38,15 +38,18 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from standfast._numba import inlined, kernel
 from standfast.arrays import Int64s
-from standfast.indexes.key_rows import Bools, Floats, KeyRows, Rows, rounding_margin
+from standfast.indexes.key_rows import Bools, KeyRows, Rows, rounding_margin
 from standfast.indexes.keys import FAR, LEAST
 from standfast.indexes.level_times import NO_LEVEL, Levels, LevelTimes, clear, put
 
+Bounds = npt.NDArray[Any]  # int64, or float64 for sums of those
+
 # Larger means fewer keys that come out in vain, and more levels; measured in decision 015.
-PER_SIZE = 8
+PER_SIZE = 16
 LATEST = -2  # the level of the latest rows
 NEVER = -3
 MOST_SIZES = 50
@@ -100,7 +103,7 @@ class CollectiveIndex:
         self._places: dict[int, int] = {}  # of the levels in use, in `times`
         self._geometry = self._laid_out()
 
-    def serve(self, lows: Int64s | Floats, highs: Int64s | Floats) -> Served:
+    def serve(self, lows: Bounds, highs: Bounds) -> Served:
         """Have the levels that these ranges ask for; where they stand in `times`."""
         unit = self._unit_for(lows, highs) if self.is_float else 1.0
         if unit != self._unit:
@@ -113,7 +116,7 @@ class CollectiveIndex:
             places[level] = place  # those below 0 stand at the end
         return Served(*(places[level] for level in levels))
 
-    def levels_for(self, lows: Int64s | Floats, highs: Int64s | Floats) -> Served:
+    def levels_for(self, lows: Bounds, highs: Bounds) -> Served:
         """The levels to ask for each range, before it is known where they stand."""
         if self.is_float:
             with np.errstate(over="ignore"):
@@ -192,7 +195,7 @@ class CollectiveIndex:
         fits = np.flatnonzero(before <= whole)
         return int(rows.times[first + fits[-1]]) if fits.size else LEAST
 
-    def _unit_for(self, lows: Floats, highs: Floats) -> float:
+    def _unit_for(self, lows: Bounds, highs: Bounds) -> float:
         """A power of two well below the thresholds; the one in use if it will do."""
         bounds = np.concatenate([lows, highs])
         bounds = bounds[(bounds > 0) & np.isfinite(bounds)]

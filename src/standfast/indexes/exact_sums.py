@@ -30,7 +30,7 @@ def whole_sum(values: npt.NDArray[Any], begin: int, end: int) -> int:
     """The sum of int64 `values[begin:end]`, or the end of int64 that it passed."""
     high, low = 0, 0
     for i in range(begin, end):
-        value = np.int64(values[i])
+        value = int(values[i])
         high += value >> 32
         low += value & LOW_32
     high += low >> 32
@@ -51,7 +51,7 @@ def float_sum(values: npt.NDArray[Any], begin: int, end: int) -> float:
         if math.isinf(value):
             endless += value
             continue
-        bits = np.int64(np.float64(abs(value)).view(np.int64))
+        bits = int(np.float64(abs(value)).view(np.int64))
         exponent = max(bits >> 52, 1)
         mantissa = bits & 0xFFFFFFFFFFFFF
         if bits >> 52:

@@ -1,8 +1,8 @@
 """Key blocks: where in a pool the rows of each key stand, with room behind them.
 
-    key 0   | . . 3 5 5 9 . . |      begins, rooms: the block; firsts, ends: the rows in it
-    key 1   | 4 8 . . |              a key that needs more moves to a new block at the pool's end,
-                                     or to the front of its own when that is half empty
+key 0   | . . 3 5 5 9 . . |      begins, rooms: the block; firsts, ends: the rows in it
+key 1   | 4 8 . . |              a key that needs more moves to a new block at the pool's end,
+                                 or to the front of its own when that is half empty
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 Invariant  times of a key ascend strictly, values descend strictly, and every other row of the key
            that came has a row here that is not earlier and not smaller, unless that was let go.
 Cost       a row O(1) amortised, found by search when it is late; a maximum O(log rows of a key).
-Paper      [shared_windows] asks for MAX and MIN by key; the minimum is the maximum of `~value`.
+Paper      [shared-windows] asks for MAX and MIN by key; the minimum is the maximum of `~value`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class KeyMaxima:
     def without_rows(self, numbers: Int64s) -> Int64s:
         """Those of these keys that have no rows."""
         numbers = numbers[numbers < self.peaks.begins.size]
-        return numbers[self.peaks.firsts[numbers] == self.peaks.ends[numbers]]
+        without: Int64s = numbers[self.peaks.firsts[numbers] == self.peaks.ends[numbers]]
+        return without
 
     def memory_bytes(self) -> int:
         return sum(array.nbytes for array in self.peaks)
@@ -137,10 +138,8 @@ def displaced(peaks: Peaks, k: int, time: int, value: int) -> tuple[int, int]:
     It goes in their place; (-1, -1) if the new row is needless itself.
     """
     first, end = peaks.firsts[k], peaks.ends[k]
-    if end > first and peaks.times[end - 1] >= time:
-        at = first_from(peaks, k, time)
-    else:
-        at = end
+    is_late = end > first and peaks.times[end - 1] >= time
+    at = first_from(peaks, k, time) if is_late else end
     high = at
     if at < end:
         if peaks.values[at] >= value:

@@ -17,8 +17,8 @@ from standfast.arrays import Int64s
 
 NONE = -1
 LEAST_ROOM = 16
-_STIR = np.uint64(0x9E3779B97F4A7C15)
-_DOWN = np.uint64(32)
+# Odd numbers of 29 bits, so that no product leaves int64.
+_STIR_LOW, _STIR_HIGH = 0x13C6EF37, 0x1B873593
 
 
 class KeyNumbers:
@@ -71,9 +71,7 @@ class KeyNumbers:
         self._rehash()
 
     def memory_bytes(self) -> int:
-        return (
-            self._table.nbytes + self._codes.nbytes + self._is_living.nbytes + self._free.nbytes
-        )
+        return self._table.nbytes + self._codes.nbytes + self._is_living.nbytes + self._free.nbytes
 
     def check(self) -> None:
         living = self.living()
@@ -103,8 +101,8 @@ class KeyNumbers:
 @inlined
 def _find(table: Int64s, codes: Int64s, code: int) -> int:
     """Where the code stands in the table, or where it would; room is a power of two."""
-    stirred = np.uint64(code) * _STIR
-    place = np.int64((stirred >> _DOWN) ^ (stirred & np.uint64(0xFFFFFFFF))) & (table.size - 1)
+    stirred = (code & 0xFFFFFFFF) * _STIR_LOW + ((code >> 32) & 0xFFFFFFFF) * _STIR_HIGH
+    place = (stirred ^ (stirred >> 23)) & (table.size - 1)
     while table[place] != NONE and codes[table[place]] != code:
         place = (place + 1) & (table.size - 1)
     return int(place)

@@ -14,7 +14,7 @@ Invariant  the blocks of keys do not overlap; times ascend within a key; `before
            that ever came, and `masses` at least the sum of what `before` was made of, without sign.
 Cost       a row O(1) amortised, a late row as much as there are later rows of its key; letting
            rows go O(keys), done when as many rows came as are kept.
-Paper      [shared_windows] 3.2, running intervals, for windows in time.
+Paper      [shared-windows] 3.2, running intervals, for windows in time.
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ class Rows(NamedTuple):
     limit: float  # totals of a key are kept while its mass is below this
 
 
+BY_KEY = Rows._fields[3:-1]
+
+
 class KeyRows:
     """Rows by key number. `kind` is the type of their values, None to keep times only."""
 
@@ -88,7 +91,8 @@ class KeyRows:
     def without_rows(self, numbers: Int64s) -> Int64s:
         """Those of these keys that have no rows."""
         numbers = numbers[numbers < self.rows.begins.size]
-        return numbers[self.rows.firsts[numbers] == self.rows.ends[numbers]]
+        without: Int64s = numbers[self.rows.firsts[numbers] == self.rows.ends[numbers]]
+        return without
 
     def forget(self, numbers: Int64s) -> None:
         """Forget what is known of keys without rows, because their numbers go to others."""
@@ -126,11 +130,10 @@ class KeyRows:
         if n_keys <= have:
             return
         more = _empty(0, max(n_keys, 2 * have) - have, self.kind)
-        self.rows = Rows(
-            *self.rows[:3],
-            *(np.concatenate(pair) for pair in zip(self.rows[3:-1], more[3:-1], strict=True)),
-            self.rows.limit,
-        )
+        longer: dict[str, Any] = {
+            name: np.concatenate([getattr(self.rows, name), getattr(more, name)]) for name in BY_KEY
+        }
+        self.rows = self.rows._replace(**longer)
 
     def _make_blocks(self, touched: Int64s, counts: Int64s) -> Int64s:
         """Blocks with room for so many more rows; the keys whose rows were moved for that."""
@@ -139,7 +142,7 @@ class KeyRows:
         if move.used > rows.times.size:
             move = packed(rows, touched, counts)
             pool = _empty(2 * move.used, 0, self.kind)
-            self.rows = Rows(*pool[:3], *rows[3:])
+            self.rows = rows._replace(times=pool.times, values=pool.values, before=pool.before)
         self._used = move.used
         rows.rooms[move.keys] = move.rooms
         _move(rows, self.rows, move.keys, move.begins)
@@ -148,12 +151,11 @@ class KeyRows:
 
 def _empty(n_rows: int, n_keys: int, kind: Any) -> Rows:
     column = np.zeros(n_rows if kind else 0, kind or np.int64)
-    whole = [np.zeros(n_keys, np.int64) for _ in range(4)]
-    return Rows(
-        np.zeros(n_rows, np.int64), column, column.copy(), *whole,
-        np.zeros(n_keys, kind or np.int64), np.zeros(n_keys, np.int64),
-        np.zeros(n_keys), np.zeros(n_keys, np.int64), np.inf if kind is np.float64 else WIDE,
-    )  # fmt: skip
+    by_key: dict[str, Any] = {name: np.zeros(n_keys, np.int64) for name in BY_KEY}
+    by_key |= {"totals": np.zeros(n_keys, kind or np.int64), "masses": np.zeros(n_keys)}
+    limit = np.inf if kind is np.float64 else WIDE
+    times = np.zeros(n_rows, np.int64)
+    return Rows(times=times, values=column, before=column.copy(), **by_key, limit=limit)
 
 
 @kernel
@@ -261,7 +263,6 @@ def count_within(rows: Rows, k: int, start: int, low: Any, high: Any) -> bool:
     if high < least or n < least or rows.times[rows.ends[k] - least] < start:
         return False
     return bool(n <= high or rows.times[rows.ends[k] - int(high) - 1] < start)
-
 
 
 @inlined

@@ -13,6 +13,8 @@ from standfast.arrays import Int64s
 Bools = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]  # int64 or float64
 
+# The fewest places of a lane.
+FEWEST = 4
 # Floats from here on, infinities too, are told apart: sums of them may leave the range of floats.
 LARGE = 2.0**480
 # No window reaches further back; ages and times stay far from the end of int64.
@@ -26,6 +28,20 @@ class Geometry(NamedTuple):
     masks: Int64s  # capacity - 1
     heads: Int64s
     tails: Int64s
+
+
+def capacities(n: Int64s) -> Int64s:
+    """Places for so many rows and as many again: powers of two."""
+    wanted = np.maximum(2 * n, FEWEST)
+    sizes: Int64s = 1 << np.ceil(np.log2(wanted)).astype(np.int64)
+    return sizes
+
+
+def runs_of(lanes: Int64s) -> tuple[Int64s, Int64s]:
+    """Each lane once and how many rows it has, of lanes that ascend."""
+    edges = np.flatnonzero(np.diff(lanes)) + 1
+    firsts = np.concatenate([[0], edges])
+    return lanes[firsts], np.diff(np.concatenate([firsts, [lanes.size]]))
 
 
 @kernel

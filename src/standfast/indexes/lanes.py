@@ -25,17 +25,21 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from standfast.arrays import Int64s, with_room
+from standfast.indexes.lane_changes import Change
 from standfast.indexes.lane_kernels import (
     FARTHEST,
+    FEWEST,
     LARGE,
     Bools,
     Geometry,
     Values,
+    capacities,
     fill_places,
     find_firsts,
     first_since,
     is_sorted,
     positions,
+    runs_of,
     trim,
     write,
 )
@@ -44,16 +48,7 @@ Unit = Literal["rows", "range"]
 
 # Rows that came since all lanes were last looked at, as a share of all, before the next look.
 LOOK_AGAIN = 8
-# The fewest places of a lane.
-FEWEST = 4
 NEVER = -(1 << 61)
-
-
-class Change(NamedTuple):
-    """Lanes, each once, whose rows differ from position `firsts[i]` on."""
-
-    lanes: Int64s
-    firsts: Int64s
 
 
 class Kept(NamedTuple):
@@ -148,11 +143,11 @@ class Lanes:
         self._unseen += times.size
         lanes = self._lanes_for(codes) if self.is_keyed else np.zeros(times.size, np.int64)
         rows = self._in_order(lanes, times, values, valid)
-        touched, counts = _runs(rows[0])
+        touched, counts = runs_of(rows[0])
         firsts = np.empty(touched.size, np.int64)
         if find_firsts(self.geometry, *self._columns(), touched, counts, *rows[1:], firsts):
             rows = self._with_later(touched, firsts, rows)
-            touched, counts = _runs(rows[0])
+            touched, counts = runs_of(rows[0])
         generation = self.generation
         moved = self._make_room(touched, counts)
         write(self.geometry, *self._columns(), self.large, touched, counts, *rows[1:])
@@ -388,19 +383,6 @@ def _ages(g: Geometry) -> Int64s:
     """The position of every row, lane by lane."""
     n = g.tails - g.heads
     return np.repeat(g.tails - np.cumsum(n), n) + np.arange(int(n.sum()))
-
-
-def capacities(n: Int64s) -> Int64s:
-    """Places for so many rows and as many again: powers of two."""
-    wanted = np.maximum(2 * n, FEWEST)
-    return 1 << np.ceil(np.log2(wanted)).astype(np.int64)
-
-
-def _runs(lanes: Int64s) -> tuple[Int64s, Int64s]:
-    """Each lane once and how many rows it has, of lanes that ascend."""
-    edges = np.flatnonzero(np.diff(lanes)) + 1
-    firsts = np.concatenate([[0], edges])
-    return lanes[firsts], np.diff(np.concatenate([firsts, [lanes.size]]))
 
 
 def _places(g: Geometry, lanes: Int64s) -> Int64s:

@@ -11,7 +11,7 @@ Invariant  `tops` and `floors` are the maximum and the minimum of the FAN entrie
            are not there, and room beyond the last key, have the time LEAST.
 Cost       put O(FAN log keys) and mostly the first step of it; search O(FAN log keys) for each key
            found on the sparser of the two sides; 8 (1 + 2 / FAN) bytes a key and level.
-Paper      [shared_windows] 4.1, in place of a search tree per level (decision 015).
+Paper      [shared-windows] 4.1, in place of a search tree per level (decision 015).
 """
 
 from __future__ import annotations

@@ -23,19 +23,20 @@ Invariant  of every key a segment stands in the nodes that make up the leaves st
 Cost       search O(log^2 N + LEAF + answer); a row O(log N) lists, searched in O(log N) each and
            moved up by one place (memory O(keys) in the worst case); amortised rebuilding
            O(log N) a row; space O(N log N). N counts rows that matter only.
-Paper      [shared_windows] Fig. 1 states bounds for MAX and MIN without the algorithm; this is ours
+Paper      [shared-windows] Fig. 1 states bounds for MAX and MIN without the algorithm; this is ours
            (decision 015).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from standfast._numba import inlined, kernel
 from standfast.arrays import Int32s, Int64s
 from standfast.indexes.key_maxima import KeyMaxima, Peaks, displaced, first_from, replace
+from standfast.indexes.key_rows import Bools
 from standfast.indexes.keys import FAR, LEAST
 
 LEAF = 16
@@ -53,7 +54,7 @@ class Tree(NamedTuple):
     """
 
     cuts: Int64s  # where each leaf begins; leaf 0 has no beginning
-    is_single: np.ndarray  # whether a leaf is one time
+    is_single: Bools  # whether a leaf is one time
     begins: Int64s  # of each list in the pool
     sizes: Int64s
     rooms: Int64s
@@ -110,10 +111,10 @@ class MaximaTree:
         nodes = {n: set(e) for n, e in found.items() if n < 2 * room}
         assert nodes == {n: e for n, e in wanted.items() if n < 2 * room}, "segments differ"
 
-    def _wanted(self) -> dict[int, set]:
+    def _wanted(self) -> dict[int, set[Any]]:
         """What each node should hold, leaf by leaf from the definition."""
         tree, peaks = self.tree, self.maxima.peaks
-        room, wanted = tree.cuts.size, dict[int, set]()
+        room, wanted = tree.cuts.size, dict[int, set[Any]]()
         for k in range(peaks.begins.size):
             for at in range(peaks.firsts[k], peaks.ends[k]):
                 nodes, entry = np.empty(MOST_NODES, np.int64), (int(peaks.values[at]), k)
@@ -131,10 +132,11 @@ class MaximaTree:
         room = LEAST_LEAVES
         while room * self.leaf < 4 * (n + self.few):
             room *= 2
-        lists = [np.zeros(3 * room, np.int64) for _ in range(3)]
+        nothing = np.zeros(3 * room, np.int64)
         self.tree = Tree(
-            np.full(room, FAR, np.int64), np.zeros(room, np.bool_), *lists,
-            np.empty(0, np.int64), np.zeros(4, np.int64),
+            cuts=np.full(room, FAR, np.int64), is_single=np.zeros(room, np.bool_),
+            begins=nothing, sizes=nothing.copy(), rooms=nothing,
+            entries=np.empty(0, np.int64), state=np.zeros(4, np.int64),
         )  # fmt: skip
         self.tree.cuts[0], self.tree.state[N_LEAVES], self.tree.state[LATEST] = LEAST, 1, LEAST
         _cut(self.tree, ascending, self.leaf)
@@ -156,9 +158,7 @@ class MaximaTree:
 
 
 @kernel
-def _gather(
-    peaks: Peaks, numbers: Int64s, places: Int64s, times: Int64s, values: Int64s
-) -> None:
+def _gather(peaks: Peaks, numbers: Int64s, places: Int64s, times: Int64s, values: Int64s) -> None:
     n = 0
     for k in range(peaks.begins.size):
         for at in range(peaks.firsts[k], peaks.ends[k]):
@@ -257,9 +257,7 @@ def _fill(peaks: Peaks, tree: Tree, numbers: Int64s, places: Int64s) -> None:
 
 
 @kernel
-def _insert(
-    peaks: Peaks, tree: Tree, numbers: Int64s, times: Int64s, values: Int64s
-) -> None:
+def _insert(peaks: Peaks, tree: Tree, numbers: Int64s, times: Int64s, values: Int64s) -> None:
     """Take rows into the maxima of their keys, and move segments in the tree accordingly."""
     nodes = np.empty(MOST_NODES, np.int64)
     for i in range(numbers.size):

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast.arrays import Hits, Int64s, with_room
+from standfast.indexes.lane_changes import Change
 from standfast.indexes.lane_kernels import Values
-from standfast.indexes.lanes import Change, Lanes
+from standfast.indexes.lanes import Lanes
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.model.query import Question
 from standfast.operators.aggregates import Aggregate
@@ -271,7 +272,7 @@ class ThresholdStrategy(Strategy):
     def lookup(self, slots: Int64s) -> tuple[Int64s, Int64s]:
         """Offsets and codes: query `slots[i]` holds for `codes[offsets[i]:offsets[i + 1]]` now.
 
-        The codes of a query come in ascending order, each once.
+        The codes of a query come in any order, each once.
         """
 
     @abstractmethod

@@ -19,8 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from standfast.arrays import Int64s
+from standfast.indexes.lane_changes import Change
 from standfast.indexes.lane_kernels import Bools, Values
-from standfast.indexes.lanes import Change, Lanes
+from standfast.indexes.lanes import Lanes
 from standfast.operators import interval_kernels, landmark_kernels
 from standfast.operators import synopsis_kernels as kernels
 from standfast.operators.aggregates import Aggregate, Fields

@@ -31,9 +31,7 @@ class Extremes:
         self.lows = NOTHING
         self.highs = NOTHING
 
-    def insert(
-        self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], oldest: int
-    ) -> None:
+    def insert(self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], oldest: int) -> None:
         self.maxima.insert(numbers, times, self._keys(values))
 
     def expire(self, oldest: int) -> None:
@@ -75,9 +73,7 @@ class IndexedExtremes(Extremes):
         super().__init__(least=least, is_float=is_float)
         self.tree = MaximaTree(self.maxima)
 
-    def insert(
-        self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], oldest: int
-    ) -> None:
+    def insert(self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], oldest: int) -> None:
         self.tree.insert(numbers, times, self._keys(values), oldest)
 
     def expire(self, oldest: int) -> None:
@@ -119,8 +115,6 @@ def _search(tree: Tree, peaks: Peaks, asked: Asked) -> Found:
     for q in range(asked.starts.size):
         if keys.size - n < n_keys + 1:
             keys = longer(keys, n_keys + 1)
-        n = keys_with_maximum(
-            tree, peaks, asked.starts[q], asked.lows[q], asked.highs[q], keys, n
-        )
+        n = keys_with_maximum(tree, peaks, asked.starts[q], asked.lows[q], asked.highs[q], keys, n)
         offsets[q + 1] = n
     return Found(offsets, keys[:n].copy())

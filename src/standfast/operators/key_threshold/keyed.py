@@ -23,6 +23,8 @@ from standfast.indexes.lanes import Lanes
 from standfast.operators.base import Crossings, ThresholdStrategy
 from standfast.operators.key_threshold.searching import Found
 
+Function = Literal["COUNT", "SUM", "MIN", "MAX"]
+
 # Rows that came are counted up to this before old ones are looked for.
 FEW = 1024
 
@@ -62,9 +64,7 @@ class Holder(Protocol):
 class KeyedStrategy(ThresholdStrategy):
     """Queries over a holder that each way chooses."""
 
-    def __init__(
-        self, function: Literal["COUNT", "SUM", "MIN", "MAX"], lanes: Lanes, *, is_float: bool
-    ) -> None:
+    def __init__(self, function: Function, lanes: Lanes, *, is_float: bool) -> None:
         super().__init__(function, lanes, is_float=is_float)
         self._now = lanes.now
         self._slots = np.empty(0, np.int64)  # ascending; what follows is by place
@@ -127,9 +127,7 @@ class KeyedStrategy(ThresholdStrategy):
         found = self._ask(places[known])
         counts = np.zeros(slots.size + 1, np.int64)
         counts[known + 1] = np.diff(found.offsets)
-        codes = self._numbers.codes(found.keys.astype(np.int64))
-        query = np.repeat(np.arange(known.size), np.diff(found.offsets))
-        return np.cumsum(counts), codes[np.lexsort((codes, query))]
+        return np.cumsum(counts), self._numbers.codes(found.keys.astype(np.int64))
 
     def changed(self) -> Crossings:
         if self._is_outdated:
@@ -142,9 +140,7 @@ class KeyedStrategy(ThresholdStrategy):
         )  # fmt: skip
         n = _compare(self._held, found, marks, places, keys, changes)
         self._held = found
-        return Crossings(
-            self._slots[places[:n]], self._numbers.codes(keys[:n]), changes[:n].copy()
-        )
+        return Crossings(self._slots[places[:n]], self._numbers.codes(keys[:n]), changes[:n].copy())
 
     def memory_bytes(self) -> int:
         queries = (self._slots, self._windows, self._lows, self._highs, *self._held)

@@ -14,9 +14,9 @@ class Naive(KeyedStrategy):
 
     spec = Spec(
         question=KeyThreshold,
-        paper="shared-windows 4, R-INT for each key",
-        time="O(1) a row, O(keys log rows) a query",
-        space="O(rows)",
+        paper="R-INT for each key [shared-windows] 4",
+        time="O(1) update, O(keys log N_max) lookup",
+        space="O(N_max)",
     )
 
     def _make_holder(self) -> Holder:

@@ -27,9 +27,7 @@ class Totals:
         self.lows: npt.NDArray[Any] = NOTHING
         self.highs: npt.NDArray[Any] = NOTHING
 
-    def insert(
-        self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], oldest: int
-    ) -> None:
+    def insert(self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], oldest: int) -> None:
         self._refresh(numbers, self.rows.insert(numbers, times, values))
 
     def expire(self, oldest: int) -> None:

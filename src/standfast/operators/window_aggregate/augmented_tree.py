@@ -16,7 +16,8 @@ Paper      PSoup, [shared-windows] section 3.1.3; positions lead to nodes withou
 from __future__ import annotations
 
 from standfast.arrays import Int64s
-from standfast.indexes.lanes import Change, Lanes
+from standfast.indexes.lane_changes import Change
+from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate
 from standfast.operators.base import AggregateStrategy, Found, Spec

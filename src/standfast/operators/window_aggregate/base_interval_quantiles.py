@@ -21,8 +21,9 @@ import numpy as np
 
 from standfast._numba import kernel
 from standfast.arrays import Int64s
+from standfast.indexes.lane_changes import Change
 from standfast.indexes.lane_kernels import Bools, Geometry
-from standfast.indexes.lanes import Change, Lanes
+from standfast.indexes.lanes import Lanes
 from standfast.model.numbers import FAR, float_keys, floats_of
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate, aggregate_of

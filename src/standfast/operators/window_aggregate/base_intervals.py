@@ -17,7 +17,8 @@ Paper      [shared-windows] section 3.1.1, figure 3; batches, keys and late rows
 from __future__ import annotations
 
 from standfast.arrays import Int64s
-from standfast.indexes.lanes import Change, Lanes
+from standfast.indexes.lane_changes import Change
+from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate
 from standfast.operators.base import AggregateStrategy, Found, Spec

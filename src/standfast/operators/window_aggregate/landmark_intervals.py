@@ -24,8 +24,9 @@ from __future__ import annotations
 import numpy as np
 
 from standfast.arrays import Int64s, with_room
-from standfast.indexes.lane_kernels import FARTHEST
-from standfast.indexes.lanes import Change, Lanes, capacities
+from standfast.indexes.lane_changes import Change
+from standfast.indexes.lane_kernels import FARTHEST, capacities
+from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
 from standfast.operators import landmark_kernels as kernels
 from standfast.operators.aggregates import Aggregate

@@ -14,7 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from standfast.arrays import Int64s
-from standfast.indexes.lanes import Change, Lanes
+from standfast.indexes.lane_changes import Change
+from standfast.indexes.lanes import Lanes
 from standfast.model.numbers import floats_of
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate

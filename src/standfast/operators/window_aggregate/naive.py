@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from standfast.arrays import Int64s
-from standfast.indexes.lanes import Change
+from standfast.indexes.lane_changes import Change
 from standfast.model.numbers import floats_of
 from standfast.model.query import WindowAggregate
 from standfast.operators.base import AggregateStrategy, Found, Spec

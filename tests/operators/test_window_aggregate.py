@@ -1,0 +1,233 @@
+"""Window aggregates beyond the laws: sums that do not drift, sums too large, what is refused."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import standfast as sf
+from standfast.indexes.lanes import Lanes
+from standfast.operators.aggregates import UserAggregate, aggregate_of
+from standfast.operators.catalog import WINDOW_AGGREGATES
+from standfast.operators.window_aggregate import routed
+from standfast.operators.window_aggregate.routed import Routed
+
+NOTHING = np.empty(0, np.int64)
+MERGING = ["augmented_tree", "base_intervals", "landmark_intervals", "running_intervals"]
+
+
+def made(way, name, values, lefts, *, batch=1000, unit="rows", rights=None):
+    """A way that took these values in, with suffix windows (or others) of these ages."""
+    values = np.asarray(values)
+    is_float = values.dtype == np.float64
+    lanes = Lanes(unit, is_float=is_float, reach=int(np.max(lefts)))
+    made = WINDOW_AGGREGATES[way](aggregate_of(name, is_float=is_float), lanes)
+    lows = np.zeros_like(lefts) if rights is None else rights
+    made.add(np.arange(len(lefts)), np.array([lows]), np.array([lefts]))
+    for i in range(0, values.size, batch):
+        part = values[i : i + batch]
+        made.append(NOTHING, np.arange(i, i + part.size), part, np.ones(part.size, np.bool_))
+    return made
+
+
+def answers(way):
+    slots = np.flatnonzero(way.living)
+    return way.lookup(slots, np.zeros_like(slots))
+
+
+@pytest.mark.parametrize("way", MERGING)
+def test_sums_do_not_drift_after_large_values_that_cancel(way):
+    """As much is added up as 10^9 values of a million: 10^6 values of 10^9, then small ones.
+
+    A running total of float64 is off by more than rounding by then. The bound is that of decision
+    014: a rounding of the answer, and what n roundings of the rest of n roundings can come to.
+    """
+    rng = np.random.default_rng(5)
+    large = rng.uniform(0, 2e9, size=500_000)
+    small = rng.normal(size=2_000)
+    values = np.concatenate([large, -rng.permutation(large), large[:1], small])
+    lefts = np.array([0, 1, 50, 999, 1_999])
+    found = answers(made(way, "SUM", values, lefts, batch=50_000))
+    for left, value in zip(lefts.tolist(), found.values.tolist(), strict=True):
+        window = values[values.size - 1 - left :]
+        exact = sum(map(Fraction, window.tolist()))
+        n_added = 2**17  # once round the ring
+        bound = Fraction(2) ** -53 * abs(exact) + Fraction(n_added**2, 2**106) * 10**15
+        assert abs(Fraction(value) - exact) <= bound
+        assert value == pytest.approx(float(exact), rel=1e-9)
+    drifting = np.cumsum(values)
+    assert abs((drifting[-1] - drifting[-51]) - math.fsum(values[-50:])) > 1e-7
+
+
+@pytest.mark.parametrize("way", MERGING)
+def test_what_was_before_a_window_does_not_matter_to_it(way):
+    """Rows that are gone for good leave no trace, however large they were."""
+    rng = np.random.default_rng(6)
+    values = np.concatenate([[1e140, -3e139, 1e100], rng.normal(size=3_000)])
+    found = answers(made(way, "SUM", values, np.array([99, 499])))
+    assert found.values.tolist() == [math.fsum(values[-100:]), math.fsum(values[-500:])]
+
+
+@pytest.mark.parametrize("way", MERGING)
+@pytest.mark.parametrize("name", ["VARIANCE", "STDDEV_POP"])
+def test_the_variance_of_values_far_from_zero_keeps_its_digits(way, name):
+    rng = np.random.default_rng(7)
+    values = 1e9 + rng.normal(size=4_000)
+    found = answers(made(way, name, values, np.array([9, 999, 3_999])))
+    for left, value in zip((9, 999, 3_999), found.values.tolist(), strict=True):
+        exact = [Fraction(v) for v in values[-left - 1 :].tolist()]
+        mean = sum(exact) / len(exact)
+        moment = sum((v - mean) ** 2 for v in exact)
+        variance = moment / (left if name == "VARIANCE" else left + 1)
+        wanted = float(variance) if name == "VARIANCE" else math.sqrt(variance)
+        assert value == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize("way", [*MERGING, "naive", "materialise_all", "routed"])
+def test_a_sum_that_int64_cannot_hold_is_null_and_counted(way):
+    most = 2**63 - 1
+    values = np.array([most, 1, -1, 5, most, -most], np.int64)
+    lefts = np.array([0, 1, 2, 3, 4, 5])
+    found = answers(made(way, "SUM", values, lefts))
+    assert found.known.tolist() == [True, True, True, True, True, False]
+    assert found.values[:5].tolist() == [-most, 0, 5, 4, 5]
+    mean = answers(made(way, "AVG", values, lefts))
+    assert mean.values[5] == (most + 5) / 6
+
+
+def test_overflows_are_counted_by_the_group():
+    engine = sf.Engine()
+    engine.stream("s", {"a": "int64", "ts": "timestamp"}, time="ts")
+    group = engine.register(
+        "SELECT SUM(a) OVER (ORDER BY ts ROWS BETWEEN :n PRECEDING AND CURRENT ROW) FROM s"
+    )
+    group.add({"n": [0, 1]})
+    engine.store("s", {"a": [2**63 - 1, 2**63 - 1], "ts": [1, 2]})
+    assert group.lookup()["value"].to_pylist() == [2**63 - 1, None]
+    assert group.metrics()["overflowed"] == 1
+
+
+@pytest.mark.parametrize("way", MERGING)
+def test_infinite_and_huge_values_count_while_they_are_in_the_window(way):
+    values = np.array([1.0, math.inf, 2.0, 1e308, 1e308, -1e308, 3.0, 4.0])
+    lefts = np.array([0, 1, 2, 3, 4, 5, 6])
+    found = answers(made(way, "SUM", values, lefts, batch=2))
+    assert found.values.tolist() == [4.0, 7.0, -1e308, 0.0 + 7.0, 1e308, 1e308, math.inf]
+    later = np.concatenate([values, np.ones(100)])
+    assert answers(made(way, "SUM", later, lefts)).values.tolist() == [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("sql", "way", "message"),
+    [
+        ("MIN(a)", "running_intervals", "takes subtractable aggregates, MIN is mergeable"),
+        ("odd(a)", "running_intervals", "takes subtractable aggregates, odd is mergeable"),
+        ("COUNT(DISTINCT a)", "base_intervals", "COUNT_DISTINCT is holistic"),
+        ("PERCENTILE_DISC(a, :p)", "augmented_tree", "PERCENTILE_DISC is holistic"),
+        ("SUM(a)", "base_interval_quantiles", "takes holistic aggregates, SUM is subtractable"),
+        ("SUM(a)", "hotspot", "strategy 'hotspot' does not answer window_aggregate"),
+    ],
+)
+def test_a_way_that_cannot_answer_an_aggregate_is_refused(sql, way, message):
+    engine = sf.Engine()
+    engine.stream("s", {"a": "int64", "ts": "timestamp"}, time="ts")
+    same = UserAggregate(lambda v: v[:, None], lambda a, b: a, lambda s: s[:, 0])
+    engine.aggregate("odd", same)
+    over = "OVER (ORDER BY ts ROWS BETWEEN :n PRECEDING AND CURRENT ROW) FROM s"
+    with pytest.raises(sf.UnsupportedQuery, match=message.replace("(", r"\(")):
+        engine.register(f"SELECT {sql} {over}", strategy=way)
+
+
+def test_names_and_functions_of_users_aggregates_are_checked():
+    engine = sf.Engine()
+    good = UserAggregate(lambda v: v[:, None], lambda a, b: a + b, lambda s: s[:, 0])
+    for name in ("SUM", "median", "two words", 7):
+        with pytest.raises(sf.BadInput, match="an aggregate cannot be called"):
+            engine.aggregate(name, good)
+    flat = UserAggregate(lambda v: v, lambda a, b: a + b, lambda s: s)
+    with pytest.raises(sf.BadInput, match=r"synopses of shape \(2,\)"):
+        engine.aggregate("flat", flat)
+    failing = UserAggregate(lambda v: v[:, None], lambda a, b: a + b, lambda s: s[5])
+    with pytest.raises(sf.BadInput, match="fails on two zeros"):
+        engine.aggregate("failing", failing)
+    engine.aggregate("mine", good)
+    with pytest.raises(sf.BadInput, match="the name 'mine' is taken"):
+        engine.aggregate("mine", good)
+
+
+def test_other_questions_have_no_answers_to_look_up():
+    engine = sf.Engine()
+    engine.stream("s", {"a": "int64"})
+    group = engine.register("SELECT * FROM s WHERE a < :x", name="f")
+    with pytest.raises(sf.BadInput, match="template 'f' has no current answers to look up"):
+        group.lookup()
+
+
+def test_landmarks_of_suffix_windows_take_little_more_than_the_widest():
+    """Each class of widths keeps as much as its own windows reach."""
+    values = np.random.default_rng(8).integers(0, 9, 40_000)
+    lefts = 2 ** np.arange(1, 15) - 1
+    suffix = made("landmark_intervals", "MAX", values, lefts)
+    alone = made("landmark_intervals", "MAX", values, lefts[-1:])
+    historical = made(
+        "landmark_intervals", "MAX", values, lefts * 0 + lefts[-1], rights=lefts[-1] - lefts
+    )
+    assert suffix.memory_bytes() < 4 * alone.memory_bytes()
+    assert historical.memory_bytes() > 6 * alone.memory_bytes()
+    wanted = [values[-left - 1 :].max() for left in lefts]
+    assert answers(suffix).values.tolist() == wanted
+
+
+class Clock:
+    """A clock on which rows and lookups take what the router expects of them."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1e-6
+        return self.now
+
+
+def test_the_router_goes_over_to_landmarks_when_lookups_pay_for_them():
+    rng = np.random.default_rng(9)
+    lanes = Lanes("rows", is_float=True, reach=5_000)
+    way = Routed(aggregate_of("MAX", is_float=True), lanes, Clock())
+    slots, lefts = np.arange(200), np.full(200, 4_999)
+    way.add(slots, np.array([lefts * 0]), np.array([lefts]))
+    assert way.way == "base_intervals"
+    for step in range(400):
+        values = rng.normal(size=50)
+        times = np.arange(50 * step, 50 * step + 50)
+        way.append(NOTHING, times, values, np.ones(50, np.bool_))
+        asked = rng.permutation(slots)[:150]
+        found = way.lookup(asked, np.zeros_like(asked))
+        assert len(set(found.values.tolist())) == 1
+    assert way.way == "landmark_intervals"
+    assert way.n_switches == 1
+    assert way.describe()["structure"] == "landmark_intervals"
+    for step in range(400, 700):
+        times = np.arange(50 * step, 50 * step + 50)
+        way.append(NOTHING, times, rng.normal(size=50), np.ones(50, np.bool_))
+        way.add(np.array([1000 + step]), np.array([[0]]), np.array([[2 ** (step % 12)]]))
+        way.lookup(slots[:1], slots[:1] * 0)
+    assert way.way == "base_intervals"
+
+
+def test_the_router_takes_rows_in_when_somebody_looks_and_reads_answers_again():
+    lanes = Lanes("rows", is_float=False, reach=100)
+    way = Routed(aggregate_of("SUM", is_float=False), lanes)
+    slots = np.arange(3)
+    way.add(slots, np.zeros((1, 3), np.int64), np.array([[0, 9, 100]]))
+    for i in range(100):
+        way.append(NOTHING, np.array([i]), np.array([i]), np.ones(1, np.bool_))
+    for _ in range(3):
+        found = way.lookup(slots, slots * 0)
+        assert found.values.tolist() == [99, sum(range(90, 100)), sum(range(100))]
+    assert (way.total["lookups"], way.total["read again"]) == (9, 6)
+    way.append(NOTHING, np.array([100]), np.array([1]), np.ones(1, np.bool_))
+    assert way.lookup(slots, slots * 0).values[0] == 1
+    assert routed.PATIENCE > 1
