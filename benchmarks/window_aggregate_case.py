@@ -31,7 +31,8 @@ Floats = npt.NDArray[np.float64]
 RUNNING, BASE, LANDMARK = "running_intervals", "base_intervals", "landmark_intervals"
 QUANTILES, ROUTED = "base_interval_quantiles", "routed"
 TURNS_A_SECOND = 50  # of the budget: 30 turns in a full run, one or two in a small one
-BEHIND = 2  # a runner so many times slower than the best runs in the first turn only
+# A runner so many times slower than the best so far runs no more after so many turns.
+BEHIND = {1: 10.0, 3: 2.0}
 N_CHECKED = 64
 PERIOD = 1 << 16  # rows after which the stream repeats
 SHARE = 0.5  # of quantiles: the median
@@ -150,14 +151,17 @@ def steady(work: Callable[[], object], n: int, least: int = 1) -> float:
 def race(runners: Mapping[str, Callable[[], object]]) -> dict[str, float]:
     """Seconds of each runner, in turns, to and fro; the first turn is not counted where more are.
 
-    A runner that is far behind after the first turn is left at that.
+    A runner that is far behind after a few turns is left at that.
     """
-    turns = {name: list[float]() for name in runners}
+    turns, left = {name: list[float]() for name in runners}, set(runners)
     n_turns = max(2, round(TURNS_A_SECOND * budget()))
     for turn in range(n_turns):
-        far = BEHIND * min((t[0] for t in turns.values() if t), default=np.inf)
+        if turn in BEHIND:
+            least = {name: min(turns[name]) for name in left}
+            far = BEHIND[turn] * min(least.values())
+            left = {name for name in left if least[name] <= far}
         for name in list(runners)[:: -1 if turn % 2 else 1]:
-            if not turn or turns[name][0] <= far:
+            if name in left:
                 turns[name].append(seconds(runners[name])[0])
     return {name: float(np.median(t[1:] or t)) for name, t in turns.items()}
 

