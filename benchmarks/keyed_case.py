@@ -81,13 +81,18 @@ class KeyedCase:
         made.append(codes[first:last], times[first:last], values[first:last])
         made.advance(int(times[last - 1]))
 
-    def timed(self, made: ThresholdStrategy) -> tuple[float, float, Int64s]:
-        """Seconds a row and a lookup take at best, over steps; what the first lookups answer."""
+    def timed(
+        self, made: ThresholdStrategy, n_lookups: int | None = None
+    ) -> tuple[float, float, Int64s]:
+        """Seconds a row and a lookup take at best, over steps; what the first lookups answer.
+
+        A way whose lookups cost the same in any number may be asked for fewer of them.
+        """
         update = lookup = np.inf
         spent, at, n, answer = 0.0, self.n_before, self.windows.size, None
         rng = np.random.default_rng(7)
         while at + self.step <= self.stream.times.size and (answer is None or spent < budget()):
-            slots = np.sort(rng.permutation(n)[: self.step])
+            slots = np.sort(rng.permutation(n)[: self.step])[:n_lookups]
             took, _ = seconds(self._append, made, at, at + self.step)
             asked, found = seconds(made.lookup, slots)
             if answer is None:

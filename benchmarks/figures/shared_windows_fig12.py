@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from benchmarks.figure import Figure, Reading, Size, Table, Verdict
-from benchmarks.keyed_case import KeyedCase, Stream, alarms, case_of, price_levels, volumes
+from benchmarks.keyed_case import (
+    Function,
+    KeyedCase,
+    Stream,
+    alarms,
+    case_of,
+    price_levels,
+    volumes,
+)
 
 TRADES = "trades by price level, COUNT"
 PER_SIZE: dict[Size, tuple[int, ...]] = {"smoke": (1, 4, 16), "full": (1, 2, 4, 8, 16, 32)}
@@ -14,7 +22,7 @@ Cases = list[tuple[str, tuple[int, ...], KeyedCase]]
 
 def prepare(_: float, size: Size) -> Cases:
     n_queries, step = (1_000, 200) if size == "full" else (100, 50)
-    sources: list[tuple[str, Stream | None, str]] = [
+    sources: list[tuple[str, Stream | None, Function]] = [
         (TRADES, price_levels(), "COUNT"),
         ("S&P 500 by symbol, SUM of volume", volumes() if size == "full" else None, "SUM"),
         ("NAB by stream, COUNT of alarms", alarms() if size == "full" else None, "COUNT"),
@@ -25,7 +33,7 @@ def prepare(_: float, size: Size) -> Cases:
             n_before = stream.times.size * 2 // 3
             case = case_of(
                 stream, function, n_before, n_queries, step, least=0.03, most=0.05, seed=212
-            )  # type: ignore[arg-type]
+            )
             cases.append((f"{panel}, {stream.n_keys:,} keys", PER_SIZE[size], case))
     return cases
 

@@ -38,6 +38,7 @@ def answers(way):
     return way.lookup(slots, np.zeros_like(slots))
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("way", MERGING)
 def test_sums_do_not_drift_after_large_values_that_cancel(way):
     """As much is added up as 10^9 values of a million: 10^6 values of 10^9, then small ones.
@@ -71,6 +72,7 @@ def test_what_was_before_a_window_does_not_matter_to_it(way):
     assert found.values.tolist() == [math.fsum(values[-100:]), math.fsum(values[-500:])]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("way", MERGING)
 @pytest.mark.parametrize("name", ["VARIANCE", "STDDEV_POP"])
 def test_the_variance_of_values_far_from_zero_keeps_its_digits(way, name):
@@ -166,6 +168,7 @@ def test_other_questions_have_no_answers_to_look_up():
         group.lookup()
 
 
+@pytest.mark.large
 def test_landmarks_of_suffix_windows_take_little_more_than_the_widest():
     """Each class of widths keeps as much as its own windows reach."""
     values = np.random.default_rng(8).integers(0, 9, 40_000)
@@ -181,40 +184,50 @@ def test_landmarks_of_suffix_windows_take_little_more_than_the_widest():
     assert answers(suffix).values.tolist() == wanted
 
 
-class Clock:
-    """A clock on which rows and lookups take what the router expects of them."""
+class Told(Routed):
+    """A router that expects landmarks to be cheap, on a clock where they turn out not to be."""
 
-    def __init__(self) -> None:
-        self.now = 0.0
+    landmarks_s = 1e-3
+    now = 0.0
 
-    def __call__(self) -> float:
-        self.now += 1e-6
+    def __init__(self, aggregate, lanes):
+        super().__init__(aggregate, lanes, self.tick)
+
+    def tick(self):
+        self.now += self.landmarks_s if self.way == "landmark_intervals" else 1e-3
         return self.now
 
+    def estimates(self, n_rows, n_lookups):
+        return {"base_intervals": 1e6, "landmark_intervals": 1e5 if n_lookups else 1e6}
 
-def test_the_router_goes_over_to_landmarks_when_lookups_pay_for_them():
+
+def test_the_router_goes_over_when_that_pays_and_comes_back_when_it_was_wrong():
     rng = np.random.default_rng(9)
-    lanes = Lanes("rows", is_float=True, reach=5_000)
-    way = Routed(aggregate_of("MAX", is_float=True), lanes, Clock())
-    slots, lefts = np.arange(200), np.full(200, 4_999)
+    lanes = Lanes("rows", is_float=True, reach=500)
+    way = Told(aggregate_of("MAX", is_float=True), lanes)
+    slots, lefts = np.arange(20), np.arange(480, 500)
     way.add(slots, np.array([lefts * 0]), np.array([lefts]))
-    assert way.way == "base_intervals"
-    for step in range(400):
-        values = rng.normal(size=50)
-        times = np.arange(50 * step, 50 * step + 50)
-        way.append(NOTHING, times, values, np.ones(50, np.bool_))
-        asked = rng.permutation(slots)[:150]
-        found = way.lookup(asked, np.zeros_like(asked))
-        assert len(set(found.values.tolist())) == 1
-    assert way.way == "landmark_intervals"
-    assert way.n_switches == 1
-    assert way.describe()["structure"] == "landmark_intervals"
-    for step in range(400, 700):
-        times = np.arange(50 * step, 50 * step + 50)
-        way.append(NOTHING, times, rng.normal(size=50), np.ones(50, np.bool_))
-        way.add(np.array([1000 + step]), np.array([[0]]), np.array([[2 ** (step % 12)]]))
-        way.lookup(slots[:1], slots[:1] * 0)
-    assert way.way == "base_intervals"
+    values, seen = rng.normal(size=4_000), []
+    for at in range(0, 4_000, 10):
+        way.append(NOTHING, np.arange(at, at + 10), values[at : at + 10], np.ones(10, np.bool_))
+        found = way.lookup(slots[:5], slots[:5] * 0).values.tolist()
+        assert found == [values[max(0, at + 9 - left) : at + 10].max() for left in lefts[:5]]
+        seen.append(way.way)
+        way.landmarks_s = 1e-3 if at < 2_000 else 1e-1
+    assert seen[100] == "landmark_intervals"
+    assert seen[-1] == "base_intervals"
+    assert way.n_switches == 2
+    assert way.describe()["structure"] == "base_intervals"
+    assert way.corrections["landmark_intervals"] > 2
+
+
+def test_the_books_expect_landmarks_to_pay_for_many_lookups_of_wide_windows():
+    lanes = Lanes("rows", is_float=True, reach=1 << 20)
+    way = Routed(aggregate_of("MAX", is_float=True), lanes)
+    way.add(np.arange(2), np.zeros((1, 2), np.int64), np.full((1, 2), (1 << 20) - 1))
+    rows, lookups = way.estimates(1_000, 0), way.estimates(0, 100_000)
+    assert rows["base_intervals"] < rows["landmark_intervals"]
+    assert lookups["base_intervals"] > lookups["landmark_intervals"]
 
 
 def test_the_router_takes_rows_in_when_somebody_looks_and_reads_answers_again():

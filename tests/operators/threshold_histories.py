@@ -17,6 +17,7 @@ from standfast.indexes.lanes import Lanes
 from standfast.model.numbers import FAR, INF_KEY, LEAST, float_keys
 from standfast.operators.base import Crossings, ThresholdStrategy
 from standfast.operators.catalog import KEY_THRESHOLDS
+from standfast.operators.key_threshold.keyed import Function
 
 REACH = 40
 FUNCTIONS = ("COUNT", "SUM", "MIN", "MAX")
@@ -37,11 +38,11 @@ def aggregated(function: str, values: list[Any]) -> Any:
 class History:
     """One strategy, told the same as the definition."""
 
-    def __init__(self, way: str, function: str, *, is_float: bool, rng: Random) -> None:
+    def __init__(self, way: str, function: Function, *, is_float: bool, rng: Random) -> None:
         self.rng, self.function, self.is_float = rng, function, is_float
         self.lanes = Lanes("range", is_float=is_float, is_keyed=True, reach=REACH)
         made = KEY_THRESHOLDS[way]
-        self.strategy: ThresholdStrategy = made(function, self.lanes, is_float=is_float)  # type: ignore[arg-type]
+        self.strategy: ThresholdStrategy = made(function, self.lanes, is_float=is_float)
         self.rows: list[tuple[int, int, Any]] = []  # time, code, value
         self.queries: dict[int, tuple[int, Any, Any]] = {}
         self.now = 0

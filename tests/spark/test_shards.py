@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from standfast.errors import BadInput
+from standfast.errors import BadInput, UnsupportedQuery
 from standfast.model.stream import Input
 from standfast.model.template import Template
 from standfast.spark.packing import ARRIVED, Place, pack_rows
@@ -151,3 +151,12 @@ def test_the_hash_is_that_of_spark() -> None:
     # SELECT hash(0), hash(1), hash(42), hash(-1), hash(2147483647)
     known = {0: 933211791, 1: -559580957, 42: 29417773, -1: -1604776387}
     assert {value: spark_hash(value) for value in known} == known
+
+
+def test_windows_are_refused_for_now():
+    trades = Input.stream("trades", {"a": "int64", "ts": "timestamp"}, time="ts")
+    sql = "SELECT SUM(a) OVER (ORDER BY ts ROWS BETWEEN :n PRECEDING AND CURRENT ROW) FROM trades"
+    template = Template.parse("sums", sql, {"trades": trades})
+    with pytest.raises(UnsupportedQuery) as refused:
+        plan({"sums": template}, {"trades": trades}, 2)
+    assert refused.value.message == "template 'sums': windows are not dealt to shards yet"

@@ -49,7 +49,7 @@ from standfast.indexes.level_times import NO_LEVEL, Levels, LevelTimes, clear, p
 Bounds = npt.NDArray[Any]  # int64, or float64 for sums of those
 
 # Larger means fewer keys that come out in vain, and more levels; measured in decision 015.
-PER_SIZE = 16
+PER_SIZE = 32
 LATEST = -2  # the level of the latest rows
 NEVER = -3
 MOST_SIZES = 50

@@ -26,6 +26,9 @@ class PutBy:
     def __init__(self) -> None:
         self._firsts = np.empty(0, np.int64)
 
+    def __bool__(self) -> bool:
+        return self._firsts.size > 0
+
     def add(self, change: Change, n_lanes: int) -> None:
         """Put a change by; when all lanes moved it names all of them."""
         firsts = np.full(n_lanes, FARTHEST)

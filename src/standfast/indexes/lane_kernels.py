@@ -164,9 +164,33 @@ def first_since(g: Geometry, times: Int64s, lanes: Int64s, wanted: Int64s, first
 
 @kernel
 def search(g: Geometry, times: Int64s, lane: int, low: int, time: int) -> int:
-    """The first position from `low` on whose row has this time or a later one."""
-    high = g.tails[lane]
+    """The first position from `low` on whose row has this time or a later one.
+
+    Looked for around where it would be if rows came evenly: where they do, that is nearly right,
+    and where they do not, steps that double lead to what is left to halve.
+    """
+    high: int = g.tails[lane]
     start, mask = g.starts[lane], g.masks[lane]
+    if low >= high or times[start + (low & mask)] >= time:
+        return low
+    oldest, latest = times[start + (low & mask)], times[start + (high - 1 & mask)]
+    if latest < time:
+        return high
+    share = (time - oldest) / (latest - oldest)
+    at = low + int(share * (high - 1 - low))
+    step = 1
+    if times[start + (at & mask)] < time:
+        low = at + 1
+        while low + step < high and times[start + (low + step & mask)] < time:
+            low += step + 1
+            step *= 2
+        high = min(high, low + step)
+    else:
+        high = at
+        while high - step > low and times[start + (high - step & mask)] >= time:
+            high -= step
+            step *= 2
+        low = max(low, high - step)
     while low < high:
         middle = (low + high) >> 1
         if times[start + (middle & mask)] < time:

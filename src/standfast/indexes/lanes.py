@@ -75,6 +75,7 @@ class Lanes:
         self.dtype = np.float64 if is_float else np.int64
         self.reach = reach
         self.now = NEVER
+        self.n_taken = 0  # rows that came so far
         self.generation = 0  # counts how often all lanes moved
         self._start(0, 0)
         if not is_keyed:
@@ -133,6 +134,7 @@ class Lanes:
     def append(self, codes: Int64s, times: Int64s, values: Values, valid: Bools) -> Change:
         """Take in rows in any order; `codes` are their keys, ignored where there are none."""
         if times.size:
+            self.n_taken += times.size
             self.advance(int(times.max()))
         if self.unit == "range" and times.size and times.min() < self.now - self.reach:
             inside = times >= self.now - self.reach

@@ -152,43 +152,34 @@ def keys_between(
     NO_LEVEL for `early` asks nothing of it. `out` has room for all keys, `blocks` for as many.
     """
     n, last = 0, levels.starts.size - 2
+    tops, floors = levels.tops[late], levels.floors[max(early, 0)]
     for at in range(levels.starts[last], levels.starts[last + 1]):
         blocks[n] = at - levels.starts[last]
-        n += _passes(levels, late, early, time, at)
+        n += tops[at] >= time and (early == NO_LEVEL or floors[at] < time)
     for storey in range(last - 1, -1, -1):
-        n = _widened(levels, late, early, time, levels.starts[storey], blocks, n, out)
+        first, end = levels.starts[storey], levels.starts[storey + 1]
+        n = _below(tops[first:end], floors[first:end], early, time, blocks, n, out)
         for i in range(n):
             blocks[i] = out[i]
-    found = 0
-    for i in range(n):
-        first = FAN * blocks[i]
-        for key in range(first, first + FAN):
-            out[found] = key
-            passes = levels.times[late, key] >= time
-            if early != NO_LEVEL:
-                passes &= levels.times[early, key] < time
-            found += passes
-    return found
+    return _below(levels.times[late], levels.times[max(early, 0)], early, time, blocks, n, out)
 
 
 @inlined
-def _widened(
-    levels: Levels, late: int, early: int, time: int, start: int,
-    blocks: Int64s, n: int, out: Int64s,
-) -> int:  # fmt: skip
-    """The blocks of the storey that begins at `start` below the first n `blocks`, that pass."""
+def _below(
+    tops: Int64s, floors: Int64s, early: int, time: int, blocks: Int64s, n: int, out: Int64s
+) -> int:
+    """The entries of the first n `blocks` with a late top, and an early floor if that is asked."""
     found = 0
+    if early == NO_LEVEL:
+        for i in range(n):
+            first = FAN * blocks[i]
+            for at in range(first, first + FAN):
+                out[found] = at
+                found += tops[at] >= time
+        return found
     for i in range(n):
         first = FAN * blocks[i]
-        for block in range(first, first + FAN):
-            out[found] = block
-            found += _passes(levels, late, early, time, start + block)
+        for at in range(first, first + FAN):
+            out[found] = at
+            found += (tops[at] >= time) & (floors[at] < time)
     return found
-
-
-@inlined
-def _passes(levels: Levels, late: int, early: int, time: int, at: int) -> bool:
-    passes = levels.tops[late, at] >= time
-    if early != NO_LEVEL:
-        passes &= levels.floors[early, at] < time
-    return bool(passes)

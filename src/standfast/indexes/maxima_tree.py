@@ -73,6 +73,11 @@ class MaximaTree:
 
     def insert(self, numbers: Int64s, times: Int64s, values: Int64s, oldest: int) -> None:
         """Take in rows whose times ascend; rows before `oldest` may be let go."""
+        if numbers.size > max(self.few, 2 * self.maxima.n_rows):
+            # Most of these rows would come and go within the batch.
+            self.maxima.insert(numbers, times, values)
+            self.settle(oldest)
+            return
         self.maxima.make_room(numbers)
         late = times[times > self.tree.state[LATEST]]
         _cut(self.tree, late, self.leaf)

@@ -15,8 +15,14 @@ from __future__ import annotations
 from standfast._numba import inlined, kernel
 from standfast.arrays import Int64s
 from standfast.indexes.lane_kernels import LARGE, Bools, Geometry
-from standfast.operators.aggregates import SUM_FLOAT, Fields
-from standfast.operators.synopsis_kernels import copy, lift_one, merge, take_away
+from standfast.operators.aggregates import (
+    LEAST_FLOAT,
+    LEAST_INT,
+    MOST_FLOAT,
+    SUM_FLOAT,
+    Fields,
+)
+from standfast.operators.synopsis_kernels import added, copy, lift_one, merge, take_away
 
 
 @kernel
@@ -101,8 +107,14 @@ def grow(
         width, level = capacity >> 1, 1
         while width >= 2:
             below, mask = base + 2 * width, 2 * width - 1
-            end = (tail - 1 >> level) + 1 if unfinished else tail >> level
-            for j in range(first >> level, end):
+            begin, end = first >> level, (tail - 1 >> level) + 1 if unfinished else tail >> level
+            if LEAST_INT <= kind <= MOST_FLOAT:
+                _pair_extremes(kind, ints, floats, base, width, begin, tail >> level)
+                begin = max(begin, tail >> level)
+            elif kind == SUM_FLOAT:
+                _pair_sums(ints, floats, base, width, begin, tail >> level)
+                begin = max(begin, tail >> level)
+            for j in range(begin, end):
                 at = base + width + (j & (width - 1))
                 copy(ints, at, ints, below + (2 * j & mask))
                 if (2 * j + 1) << (level - 1) < tail:
@@ -112,12 +124,82 @@ def grow(
 
 
 @inlined
-def next_level(p: int, stop: int, half: int) -> int:
-    """The level of the widest base interval from p on that ends by `stop` and fits the ring."""
-    level = 0
-    while p & ((2 << level) - 1) == 0 and p + (2 << level) <= stop and (2 << level) <= half:
-        level += 1
-    return level
+def _pair_extremes(
+    kind: int, ints: Int64s, floats: Fields, base: int, width: int, first: int, end: int
+) -> None:
+    """The least or greatest value of finished intervals: what `merge` does, with less to decide."""
+    is_float = kind in (LEAST_FLOAT, MOST_FLOAT)
+    wants_less = kind in (LEAST_INT, LEAST_FLOAT)
+    for j in range(first, end):
+        left = base + 2 * width + (2 * j & (2 * width - 1))
+        n, n_more = ints[left, 0], ints[left + 1, 0]
+        is_less = ints[left + 1, 1] < ints[left, 1]
+        if is_float:
+            is_less = floats[left + 1, 1] < floats[left, 1]
+        takes_right = n == 0 or (n_more > 0 and is_less == wants_less)
+        at = base + width + (j & (width - 1))
+        ints[at, 0] = n + n_more
+        ints[at, 1] = ints[left + takes_right, 1]
+
+
+@inlined
+def _pair_sums(ints: Int64s, floats: Fields, base: int, width: int, first: int, end: int) -> None:
+    """The sums of finished intervals: what `merge` does, with nothing to decide."""
+    for j in range(first, end):
+        left = base + 2 * width + (2 * j & (2 * width - 1))
+        at = base + width + (j & (width - 1))
+        total, rest = added(floats[left, 1], floats[left + 1, 1])
+        ints[at, 0] = ints[left, 0] + ints[left + 1, 0]
+        floats[at, 1] = total
+        floats[at, 2] = floats[left, 2] + (floats[left + 1, 2] + rest)
+
+
+@inlined
+def _extreme(
+    kind: int, ints: Int64s, floats: Fields, base: int, width: int, first: int, stop: int
+) -> tuple[int, int]:
+    """How many values a window has, and a place that holds the least or greatest of them.
+
+    Both ends of the window rise through the levels together, and a level costs the same whether
+    an end takes an interval there or not: which is as good as random, so nobody could foretell.
+    """
+    is_float = kind in (LEAST_FLOAT, MOST_FLOAT)
+    wants_less = kind in (LEAST_INT, LEAST_FLOAT)
+    n, best = 0, base + width + (first & (width - 1))
+    while first < stop:
+        for side in range(2):
+            takes = (first if side == 0 else stop) & 1
+            at = base + width + ((first if side == 0 else stop - 1) & (width - 1))
+            is_less = ints[at, 1] < ints[best, 1]
+            if is_float:
+                is_less = floats[at, 1] < floats[best, 1]
+            has = takes * ints[at, 0]
+            better = (has > 0) & ((n == 0) | (is_less == wants_less))
+            best = at if better else best
+            n += has
+        first, stop, width = (first + 1) >> 1, stop >> 1, width >> 1
+    return n, best
+
+
+@inlined
+def next_piece(p: int, level: int, up: bool, stop: int, half: int) -> tuple[int, bool]:
+    """The level of the next base interval from p on, before `stop`, and whether levels still rise.
+
+    Levels rise while p is aligned to wider and wider intervals that end in time, and then fall:
+    called with what the call before gave back, it looks at every level twice at most.
+    """
+    while up:
+        wide = 1 << level
+        if wide > half or p + wide > stop:
+            up = False
+        elif p & wide != 0:
+            return level, True
+        else:
+            level += 1
+    level -= level > 0
+    while (1 << level) > half or p + (1 << level) > stop:
+        level -= 1
+    return level, False
 
 
 @kernel
@@ -130,10 +212,15 @@ def fold_windows(
         lane = lanes[i]
         base, capacity = 2 * g.starts[lane], g.masks[lane] + 1
         p, stop = firsts[i], lasts[i] + 1
+        if LEAST_INT <= kind <= MOST_FLOAT:
+            n, at = _extreme(kind, ints, floats, base, capacity, p, stop)
+            found[i, 0], found[i, 1] = n, ints[at, 1]
+            continue
         if unfinished and stop == g.tails[lane]:
             stop = p + 2 * capacity  # the last intervals hold nothing after the last row
+        level, up = 0, True
         while p <= lasts[i]:
-            level = next_level(p, stop, capacity >> 1)
+            level, up = next_piece(p, level, up, stop, capacity >> 1)
             width = capacity >> level
             at = base + width + ((p >> level) & (width - 1))
             merge(kind, found, found_floats, i, ints, floats, at)
@@ -156,9 +243,10 @@ def fold_rows(
 def count_cover(g: Geometry, lanes: Int64s, firsts: Int64s, lasts: Int64s, counts: Int64s) -> None:
     """How many base intervals make up each window."""
     for i in range(lanes.size):
-        capacity, p, n = g.masks[lanes[i]] + 1, firsts[i], 0
+        capacity, p, n, level, up = g.masks[lanes[i]] + 1, firsts[i], 0, 0, True
         while p <= lasts[i]:
-            p += 1 << next_level(p, lasts[i] + 1, capacity >> 1)
+            level, up = next_piece(p, level, up, lasts[i] + 1, capacity >> 1)
+            p += 1 << level
             n += 1
         counts[i] = n
 
@@ -171,8 +259,9 @@ def fill_cover(
     for i in range(lanes.size):
         lane, k = lanes[i], offsets[i]
         base, capacity, p = 2 * g.starts[lane], g.masks[lane] + 1, firsts[i]
+        level, up = 0, True
         while p <= lasts[i]:
-            level = next_level(p, lasts[i] + 1, capacity >> 1)
+            level, up = next_piece(p, level, up, lasts[i] + 1, capacity >> 1)
             width = capacity >> level
             nodes[k] = base + width + ((p >> level) & (width - 1))
             p += 1 << level

@@ -96,36 +96,58 @@ def sum_backward(
                 merge(kind, ints, floats, 2 * at + 1, ints, floats, 2 * after + 1)
 
 
-@kernel
+@inlined
 def pieces_of(
+    rings: Rings, begins: Int64s, lane: int, first: int, last: int
+) -> tuple[int, int, int, bool]:
+    """Up to three places whose merge is a window, -1 for none; or that it has no such places."""
+    start, mask = rings.starts[lane], rings.masks[lane]
+    end = start + (last & mask)
+    begin = begins[end]
+    if begin == first:
+        return -1, -1, 2 * end, False
+    if begin < first:
+        # One stretch that the window does not hold from its first row on.
+        done = rings.dones[lane]
+        is_whole = last + 1 == done or (
+            last + 1 < done and begins[start + (last + 1 & mask)] == last + 1
+        )
+        return (2 * (start + (first & mask)) + 1 if is_whole else -1), -1, -1, not is_whole
+    middle = start + (begin - 1 & mask)
+    if begins[middle] <= first:
+        return 2 * (start + (first & mask)) + 1, -1, 2 * end, False
+    is_far = begins[start + (begins[middle] - 1 & mask)] > first
+    return 2 * (start + (first & mask)) + 1, 2 * middle, 2 * end, is_far
+
+
+@kernel
+def list_pieces(
     rings: Rings, begins: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s, pieces: Int64s,
     plain: Bools,
 ) -> None:  # fmt: skip
-    """Up to three places whose merge is each window; `plain` where there are none such."""
+    """The pieces of each window; `plain` where it has to be read row by row."""
     for i in range(lanes.size):
-        lane, first, last = lanes[i], firsts[i], lasts[i]
-        start, mask = rings.starts[lane], rings.masks[lane]
         pieces[i] = -1
         plain[i] = False
-        if first > last:
+        if firsts[i] <= lasts[i]:
+            one, two, three, is_plain = pieces_of(rings, begins, lanes[i], firsts[i], lasts[i])
+            pieces[i, 0], pieces[i, 1], pieces[i, 2], plain[i] = one, two, three, is_plain
+
+
+@kernel
+def fold_pieces(
+    kind: int, ints: Int64s, floats: Fields, rings: Rings, begins: Int64s, lanes: Int64s,
+    firsts: Int64s, lasts: Int64s, plain: Bools, found: Int64s, found_floats: Fields,
+) -> None:  # fmt: skip
+    """Merge the pieces of each window; `plain` where it has to be read row by row."""
+    for i in range(lanes.size):
+        plain[i] = False
+        if firsts[i] > lasts[i]:
             continue
-        end = start + (last & mask)
-        begin = begins[end]
-        if begin <= first:
-            if begin == first:
-                pieces[i, 2] = 2 * end
-            else:
-                # One stretch that the window does not hold from its first row on.
-                is_whole = last + 1 == rings.dones[lane] or (
-                    last + 1 < rings.dones[lane] and begins[start + (last + 1 & mask)] == last + 1
-                )
-                plain[i] = not is_whole
-                pieces[i, 0] = 2 * (start + (first & mask)) + 1 if is_whole else -1
-            continue
-        pieces[i, 2] = 2 * end
-        middle = start + (begin - 1 & mask)
-        if begins[middle] > first:
-            pieces[i, 1] = 2 * middle
-            begin = begins[middle]
-            plain[i] = begins[start + (begin - 1 & mask)] > first
-        pieces[i, 0] = 2 * (start + (first & mask)) + 1
+        one, two, three, plain[i] = pieces_of(rings, begins, lanes[i], firsts[i], lasts[i])
+        if one >= 0:
+            copy(found, i, ints, one)
+        if two >= 0:
+            merge(kind, found, found_floats, i, ints, floats, two)
+        if three >= 0:
+            merge(kind, found, found_floats, i, ints, floats, three)

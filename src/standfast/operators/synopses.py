@@ -173,6 +173,24 @@ class Synopses:
             starts = np.append(True, np.diff(begins[places]) != 0)
             self.scan(2 * places + 1, starts, backward=True)
 
+    def landmark_windows(
+        self, rings: Rings, begins: Int64s, which: tuple[Int64s, Int64s, Int64s]
+    ) -> tuple[Int64s, Bools]:
+        """The synopses of windows, and which have to be read row by row instead."""
+        n = which[0].size
+        plain = np.empty(n, np.bool_)
+        if self.aggregate.user is None:
+            found = np.zeros((n, self.aggregate.width), np.int64)
+            landmark_kernels.fold_pieces(
+                self.aggregate.kind, self._ints, self.floats, rings, begins, *which, plain,
+                found, found.view(np.float64),
+            )  # fmt: skip
+            return found, plain
+        pieces = np.empty((n, 3), np.int64)
+        landmark_kernels.list_pieces(rings, begins, *which, pieces, plain)
+        offsets = np.concatenate([[0], np.cumsum(np.count_nonzero(pieces >= 0, axis=1))])
+        return self.fold(offsets, pieces[pieces >= 0]), plain
+
     def lift(self, places: Int64s, rows: Int64s, values: Values, valid: Bools) -> None:
         """Make the synopsis of row `rows[i]` alone at `places[i]`."""
         user = self.aggregate.user

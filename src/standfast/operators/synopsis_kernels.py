@@ -49,6 +49,9 @@ def lift_one(
 ) -> None:
     """The synopsis of one row; large floats count as 0, their windows are not read here."""
     ints[at, 0] = ok
+    if LEAST_INT <= kind <= MOST_FLOAT:
+        ints[at, 1] = raw
+        return
     if kind == COUNT:
         return
     if kind == COUNT_ALL:
@@ -77,8 +80,6 @@ def lift_one(
         floats[at, 3], floats[at, 4] = total, rest
     elif kind in (FIRST, LAST):
         ints[at, 0], ints[at, 1], ints[at, 2] = 1, ok, raw
-    else:
-        ints[at, 1] = raw
 
 
 @inlined
@@ -107,11 +108,15 @@ def merge(
     kind: int, ints: Int64s, floats: Fields, at: int, more: Int64s, more_floats: Fields, of: int
 ) -> None:
     """Merge the synopsis `of` of later rows into the one `at` this place."""
-    if kind <= COUNT_ALL:
-        ints[at, 0] += more[of, 0]
-        return
     n, n_more = ints[at, 0], more[of, 0]
-    if kind in (SUM_FLOAT, POWERS_INT, POWERS_FLOAT):
+    if LEAST_INT <= kind <= MOST_FLOAT:
+        is_less = more[of, 1] < ints[at, 1]
+        if kind in (LEAST_FLOAT, MOST_FLOAT):
+            is_less = more_floats[of, 1] < floats[at, 1]
+        wants_less = kind in (LEAST_INT, LEAST_FLOAT)
+        if n == 0 or (n_more > 0 and is_less == wants_less):
+            ints[at, 1] = more[of, 1]
+    elif kind in (SUM_FLOAT, POWERS_INT, POWERS_FLOAT):
         total, rest = added(floats[at, 1], more_floats[of, 1])
         floats[at, 1] = total
         floats[at, 2] += more_floats[of, 2] + rest
@@ -129,14 +134,6 @@ def merge(
             ints[at, 1], ints[at, 2] = more[of, 1], more[of, 2]
         ints[at, 0] = max(n, n_more)
         return
-    elif n_more > 0:
-        is_float = kind in (LEAST_FLOAT, MOST_FLOAT)
-        is_less = more[of, 1] < ints[at, 1]
-        if is_float:
-            is_less = more_floats[of, 1] < floats[at, 1]
-        wants_less = kind in (LEAST_INT, LEAST_FLOAT)
-        if n == 0 or is_less == wants_less:
-            ints[at, 1] = more[of, 1]
     ints[at, 0] = n + n_more
 
 

@@ -28,7 +28,7 @@ from standfast.model.numbers import FAR, float_keys, floats_of
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate, aggregate_of
 from standfast.operators.base import AggregateStrategy, Found, Spec
-from standfast.operators.interval_kernels import next_level
+from standfast.operators.interval_kernels import next_piece
 from standfast.operators.window_aggregate.checking import check_same
 from standfast.operators.window_aggregate.running_intervals import RunningIntervals
 
@@ -169,8 +169,9 @@ def count_below(
     """How many rows of each window have a key below its first position."""
     for i in range(lanes.size):
         start, mask, p = g.starts[lanes[i]], g.masks[lanes[i]], firsts[i]
+        level, up = 0, True
         while p <= lasts[i]:
-            level = next_level(p, lasts[i] + 1, (mask + 1) >> 1)
+            level, up = next_piece(p, level, up, lasts[i] + 1, (mask + 1) >> 1)
             at = start + (p & mask)
             found[i] += lower_bound(lists[level], at, at + (1 << level), firsts[i]) - at
             p += 1 << level
@@ -187,9 +188,9 @@ def select(
         if not wanted[i]:
             continue
         start, mask, p = g.starts[lanes[i]], g.masks[lanes[i]], firsts[i]
-        n_pieces = 0
+        n_pieces, level, up = 0, 0, True
         while p <= lasts[i]:
-            level = next_level(p, lasts[i] + 1, (mask + 1) >> 1)
+            level, up = next_piece(p, level, up, lasts[i] + 1, (mask + 1) >> 1)
             levels[n_pieces] = level
             lows[n_pieces] = start + (p & mask)
             highs[n_pieces] = lows[n_pieces] + (1 << level)

@@ -78,8 +78,11 @@ class LandmarkIntervals(AggregateStrategy):
         levels = self._class_of[slots]
         synopses = np.zeros((slots.size, self.aggregate.width), np.int64)
         plain = np.zeros(slots.size, np.bool_)
-        for level in np.unique(levels).tolist():
-            mine = levels == level
+        if not slots.size:
+            return lower(self.aggregate, synopses)
+        by_level = np.argsort(levels.astype(np.int8), kind="stable")
+        known, starts = np.unique(levels[by_level], return_index=True)
+        for level, mine in zip(known.tolist(), np.split(by_level, starts[1:]), strict=True):
             windows = (lanes[mine], firsts[mine], lasts[mine])
             synopses[mine], plain[mine] = self._classes[level].read(windows)
         found = lower(self.aggregate, synopses)
@@ -209,11 +212,7 @@ class WidthClass:
             g = self.lanes.geometry
             self._finish(np.flatnonzero(g.tails[: self._n_lanes] > g.heads[: self._n_lanes]))
         self._now = self.lanes.now
-        pieces = np.empty((windows[0].size, 3), np.int64)
-        plain = np.empty(windows[0].size, np.bool_)
-        kernels.pieces_of(self._rings, self._begins, *windows, pieces, plain)
-        offsets = np.concatenate([[0], np.cumsum(np.count_nonzero(pieces >= 0, axis=1))])
-        return self._sums.fold(offsets, pieces[pieces >= 0]), plain
+        return self._sums.landmark_windows(self._rings, self._begins, windows)
 
     def check(self) -> None:
         fresh = WidthClass(self._sums.aggregate, self.lanes, self.level)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from math import log2
 
 import numpy as np
 
@@ -44,10 +45,15 @@ _CHOICE = {
     "mergeable": ("base_intervals", "landmark_intervals"),
     "holistic": ("base_interval_quantiles",),
 }
-# Nanoseconds of a row, of a row and class of widths, of a lookup, of a lookup and level.
-ROW_NS, CLASS_NS, LOOKUP_NS, LEVEL_NS = 20.0, 40.0, 60.0, 12.0
+# Nanoseconds of a row, of a row and class of widths, of a lookup, of a lookup and level, and what
+# a class of widths takes whenever rows come or somebody looks (decision 014 has the figures).
+ROW_NS, CLASS_NS, LOOKUP_NS, LEVEL_NS, CALL_NS = 20.0, 60.0, 60.0, 8.0, 50_000.0
 # How often over a building must have been missed before it is done.
 PATIENCE = 2.0
+# One turn in so many is booked, for all of them: booking takes as long as a small batch.
+NOTE_EVERY = 16
+# Less than this is not worth asking what a building costs.
+ENOUGH_NS = 1e6
 # Answers that are worth writing down: more would be more than a cache holds.
 MOST_ANSWERS = 1 << 22
 
@@ -69,45 +75,57 @@ class Routed(AggregateStrategy):
         self.ways = _CHOICE[aggregate.belongs_to]
         self.way = self.ways[0]
         self._made = WAYS[self.way](aggregate, lanes)
-        self._put_by = PutBy()  # changes that the structure has not taken in
-        self._n_rows = 0  # that came since the structure caught up
+        # Changes that the structure has not taken in: the first, and what came after it.
+        self._first: Change | None = None
+        self._put_by = PutBy()
+        self._turn = 0  # counts lookups that the structure answered
         self._n_asked = 0  # lookups since the last change
         self._written: Found | None = None
         self._written_at = 0
+        # Classes of widths and levels of a window, while queries stay as they are.
+        self._shape: tuple[int, float] | None = None
         self.missed_ns = 0.0  # what the other structure would have saved so far
-        self.correction = 1.0  # measured over estimated cost of the structure in use
+        # Measured over estimated cost; a structure that was not in use yet has that of the first.
+        self.corrections: dict[str, float] = {}
         self.n_switches = 0
-        self.total = {"rows": 0, "lookups": 0, "read again": 0}
+        self.total = {"lookups": 0, "read again": 0}
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         super().add(slots, lows, highs)
         self._catch_up()
         self._made.add(slots, lows, highs)
-        self._written = None
+        self._written = self._shape = None
 
     def remove(self, slots: Int64s) -> None:
         super().remove(slots)
         self._catch_up()
         self._made.remove(slots)
-        self._written = None
+        self._written = self._shape = None
 
     def take_in(self, change: Change) -> None:
-        self._put_by.add(change, self.lanes.n_lanes)
-        g = self.lanes.geometry
-        n_rows = int((g.tails[change.lanes] - change.firsts).sum())
-        self._n_rows += n_rows
-        self.total["rows"] += n_rows
+        if self._first is None:
+            self._first = change
+        else:
+            self._put_by.add(change, self.lanes.n_lanes)
         self._written, self._n_asked = None, 0
 
     def _catch_up(self) -> None:
         """Let the structure take in what was put by."""
-        change = self._put_by.take()
-        if not change.lanes.size:
+        if self._first is None:
             return
+        change = self._first
+        if self._put_by:
+            # Later changes know of more lanes, or of all of them moved.
+            known = change.lanes < self.lanes.n_lanes
+            self._put_by.add(Change(*(c[known] for c in change)), self.lanes.n_lanes)
+            change = self._put_by.take()
+        self._first = None
         begin = self._clock()
         self._made.take_in(change)
-        self._note(self._n_rows, 0, begin)
-        self._n_rows = 0
+        if self._is_noted:
+            held = self.lanes.held(change)
+            n_rows = int((self.lanes.geometry.tails[held.lanes] - held.firsts).sum())
+            self._note(n_rows, 0, begin)
 
     def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
         found = self._again(slots, lanes)
@@ -125,7 +143,9 @@ class Routed(AggregateStrategy):
         self._catch_up()
         begin = self._clock()
         found = self._made.answers(slots, lanes, firsts, lasts)
-        self._note(0, slots.size, begin)
+        if self._is_noted:
+            self._note(0, slots.size, begin)
+        self._turn += 1
         self._n_asked += slots.size
         n_answers = self.living.size * self.lanes.n_lanes
         if self._n_asked >= n_answers and n_answers <= MOST_ANSWERS:
@@ -160,34 +180,46 @@ class Routed(AggregateStrategy):
         values[at], known[at] = found.values, found.known
         self._written, self._written_at = Found(values, known), self.lanes.now
 
+    @property
+    def _is_noted(self) -> bool:
+        """Whether this turn is one of those that are booked."""
+        return len(self.ways) > 1 and self._turn % NOTE_EVERY == 0
+
     def _note(self, n_rows: int, n_lookups: int, begin: float) -> None:
         """Book what rows or lookups took, and what they would have taken elsewhere."""
-        if len(self.ways) < 2 or not (n_rows or n_lookups):
-            return
         took = 1e9 * (self._clock() - begin)
         costs = self.estimates(n_rows, n_lookups)
         # Compiling and a busy machine make it longer for once, not for good.
-        seen = min(max(took / costs[self.way], self.correction / 2), self.correction * 2)
-        self.correction += (seen - self.correction) / 8
+        known = self.corrections.setdefault(self.way, 1.0)
+        seen = min(max(took / costs[self.way], known / 2), known * 2)
+        self.corrections[self.way] += (seen - known) / 2
         other = next(way for way in self.ways if way != self.way)
-        saved = self.correction * (costs[self.way] - costs[other])
-        self.missed_ns = max(0.0, self.missed_ns + saved)
-        price = self.correction * self.estimates(len(self.lanes), 0)[other]
-        if self.missed_ns > PATIENCE * price + 1e5:
-            self.switch(other)
+        saved = self._corrected(self.way, costs) - self._corrected(other, costs)
+        self.missed_ns = max(0.0, self.missed_ns + NOTE_EVERY * saved)
+        if self.missed_ns > ENOUGH_NS:
+            price = self._corrected(other, self.estimates(len(self.lanes), 0))
+            if self.missed_ns > PATIENCE * price + ENOUGH_NS:
+                self.switch(other)
+
+    def _corrected(self, way: str, costs: dict[str, float]) -> float:
+        """What is expected of a way, by its estimate and by what was seen so far."""
+        first = next(iter(self.corrections.values()), 1.0)
+        return self.corrections.get(way, first) * costs[way]
 
     def estimates(self, n_rows: int, n_lookups: int) -> dict[str, float]:
         """What rows and lookups cost each structure, in nanoseconds."""
-        slots = np.flatnonzero(self.living)
-        sample = slots[:: max(1, slots.size // 256)]
-        levels = levels_of(self.lows[0, sample], self.highs[0, sample])
-        n_classes, depth = np.unique(levels).size, float(levels.mean()) if levels.size else 0.0
+        if self._shape is None:
+            slots = np.flatnonzero(self.living)
+            sample = slots[:: max(1, slots.size // 1024)]
+            levels = levels_of(self.lows[0, sample], self.highs[0, sample])
+            self._shape = (np.unique(levels).size, float(levels.mean()) if levels.size else 0.0)
+        n_classes, depth = self._shape
         if self.lanes.unit == "range":
-            depth = min(depth, float(np.log2(1 + len(self.lanes))))
+            depth = min(depth, log2(1 + self.lanes.size))
         return {
             "running_intervals": n_rows * ROW_NS + n_lookups * LOOKUP_NS,
             "base_intervals": n_rows * ROW_NS + n_lookups * (LOOKUP_NS + LEVEL_NS * depth),
-            "landmark_intervals": n_rows * CLASS_NS * n_classes + n_lookups * LOOKUP_NS,
+            "landmark_intervals": n_classes * (n_rows * CLASS_NS + CALL_NS) + n_lookups * LOOKUP_NS,
             "base_interval_quantiles": n_rows * ROW_NS * depth + n_lookups * LOOKUP_NS * depth**2,
         }
 
@@ -199,8 +231,9 @@ class Routed(AggregateStrategy):
             made.add(slots, self.lows[:, slots], self.highs[:, slots])
         made.take_in(self.lanes.all_changed())
         self._made, self.way = made, way
+        self._first = None
         self._put_by.take()
-        self.missed_ns, self._n_rows = 0.0, 0
+        self.missed_ns = 0.0
         self.n_switches += 1
 
     def check(self) -> None:
@@ -214,9 +247,10 @@ class Routed(AggregateStrategy):
         return int(self._made.memory_bytes() + kept)
 
     def describe(self) -> dict[str, object]:
-        rows, lookups = max(1, self.total["rows"]), self.total["lookups"]
-        told: dict[str, object] = {"structure": self.way, **self.total, "switches": self.n_switches}
+        rows, lookups = max(1, self.lanes.n_taken), self.total["lookups"]
+        told: dict[str, object] = {"structure": self.way, "rows": self.lanes.n_taken}
+        told |= {**self.total, "switches": self.n_switches}
         if len(self.ways) > 1:
             costs = self.estimates(rows, lookups)
-            told |= {f"us by {w}": 1e-3 * self.correction * costs[w] for w in self.ways}
+            told |= {f"us by {w}": 1e-3 * self._corrected(w, costs) for w in self.ways}
         return told | self._made.describe()
