@@ -25,7 +25,7 @@ N_BATCH: dict[Size, int] = {"smoke": 100, "full": 1_000}
 ONCE, EACH = "answers per second, asked after a batch", "answers per second, asked after every row"
 MOST_EACH = 1_000  # windows asked after every row
 N_COMPARED = 100
-ENGINE = "engine.push and lookup"
+ENGINE = "engine.store and lookup"
 PEERS = {"pandas rolling": 1_000, "polars rolling": 1_000, "duckdb windows": 100}
 SLICES = "numpy, slices"
 TEMPLATE = """
@@ -95,14 +95,14 @@ def engine(stream: Stream) -> Iterator[Reading]:
     n_before = windows.n_fill
     group.add({"left": windows.highs, "right": windows.lows, "id": np.arange(len(windows))})
     given = {"ts": np.arange(n_before), "value": windows.values(0, n_before)}
-    made.push("readings", given)
+    made.store("readings", given)
     at, n, took, used, answer = n_before, stream.n_batch, np.inf, 0.0, None
     group.lookup()
     while answer is None or used < budget():
         given = {"ts": np.arange(at, at + n), "value": windows.values(at, n)}
 
         def once(batch: dict[str, Int64s | Floats] = given) -> Floats:
-            made.push("readings", batch)
+            made.store("readings", batch)
             return np.asarray(group.lookup().column(1).to_numpy())
 
         again, sums = seconds(once)
