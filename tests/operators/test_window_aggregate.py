@@ -218,7 +218,7 @@ def test_the_router_goes_over_when_that_pays_and_comes_back_when_it_was_wrong():
     assert seen[-1] == "base_intervals"
     assert way.n_switches == 2
     assert way.describe()["structure"] == "base_intervals"
-    assert way.corrections["landmark_intervals"] > 2
+    assert way.corrections["landmark_intervals", "lookups"] > 5
 
 
 def test_the_books_expect_landmarks_to_pay_for_many_lookups_of_wide_windows():

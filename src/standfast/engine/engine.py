@@ -176,7 +176,8 @@ class Engine:
 
     def holds_rows(self, name: str) -> bool:
         """Whether rows of this input leave anything behind: themselves or their ids."""
-        return self._store(name).keeps or self._doors[name].identities is not None
+        is_kept = self._store(name).keeps or self._doors[name].identities is not None
+        return is_kept or any(group.keeps_lanes for group in self._readers(name))
 
     def memory_bytes(self) -> int:
         """Bytes held for rows, for their ids and for the indexes of queries."""

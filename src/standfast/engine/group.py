@@ -176,6 +176,11 @@ class Group:
         """Whether the rows of its inputs are kept for it."""
         return isinstance(self.reader, JoinReader)
 
+    @property
+    def keeps_lanes(self) -> bool:
+        """Whether it keeps rows of its input by itself, for windows."""
+        return isinstance(self.reader, WindowReader)
+
     def side_of(self, name: str, *, stored: bool) -> int | None:
         """The side that rows of this input arrive on, before or after they are stored."""
         if isinstance(self.reader, WindowReader):

@@ -85,8 +85,8 @@ class Routed(AggregateStrategy):
         # Classes of widths and levels of a window, while queries stay as they are.
         self._shape: tuple[int, float] | None = None
         self.missed_ns = 0.0  # what the other structure would have saved so far
-        # Measured over estimated cost; a structure that was not in use yet has that of the first.
-        self.corrections: dict[str, float] = {}
+        # Measured over estimated cost, of rows and of lookups.
+        self.corrections: dict[tuple[str, str], float] = {}
         self.n_switches = 0
         self.total = {"lookups": 0, "read again": 0}
 
@@ -187,24 +187,29 @@ class Routed(AggregateStrategy):
 
     def _note(self, n_rows: int, n_lookups: int, begin: float) -> None:
         """Book what rows or lookups took, and what they would have taken elsewhere."""
+        if not n_rows and not n_lookups:
+            return
         took = 1e9 * (self._clock() - begin)
-        costs = self.estimates(n_rows, n_lookups)
+        costs, what = self.estimates(n_rows, n_lookups), "rows" if n_rows else "lookups"
         # Compiling and a busy machine make it longer for once, not for good.
-        known = self.corrections.setdefault(self.way, 1.0)
+        known = self.corrections.setdefault((self.way, what), 1.0)
         seen = min(max(took / costs[self.way], known / 2), known * 2)
-        self.corrections[self.way] += (seen - known) / 2
+        self.corrections[self.way, what] += (seen - known) / 2
         other = next(way for way in self.ways if way != self.way)
-        saved = self._corrected(self.way, costs) - self._corrected(other, costs)
+        saved = self._expected(self.way, costs, what) - self._expected(other, costs, what)
         self.missed_ns = max(0.0, self.missed_ns + NOTE_EVERY * saved)
         if self.missed_ns > ENOUGH_NS:
-            price = self._corrected(other, self.estimates(len(self.lanes), 0))
+            price = self._expected(other, self.estimates(len(self.lanes), 0), "rows")
             if self.missed_ns > PATIENCE * price + ENOUGH_NS:
                 self.switch(other)
 
-    def _corrected(self, way: str, costs: dict[str, float]) -> float:
-        """What is expected of a way, by its estimate and by what was seen so far."""
-        first = next(iter(self.corrections.values()), 1.0)
-        return self.corrections.get(way, first) * costs[way]
+    def _expected(self, way: str, costs: dict[str, float], what: str) -> float:
+        """What rows or lookups should cost a way: the estimate, corrected by what was seen.
+
+        A way that was not in use yet is taken to be as wrong as the one that is.
+        """
+        known = self.corrections.get((self.way, what), 1.0)
+        return self.corrections.get((way, what), known) * costs[way]
 
     def estimates(self, n_rows: int, n_lookups: int) -> dict[str, float]:
         """What rows and lookups cost each structure, in nanoseconds."""
@@ -251,6 +256,9 @@ class Routed(AggregateStrategy):
         told: dict[str, object] = {"structure": self.way, "rows": self.lanes.n_taken}
         told |= {**self.total, "switches": self.n_switches}
         if len(self.ways) > 1:
-            costs = self.estimates(rows, lookups)
-            told |= {f"us by {w}": 1e-3 * self._corrected(w, costs) for w in self.ways}
+            costs = self.estimates(rows, 0), self.estimates(0, lookups)
+            for way in self.ways:
+                ns = self._expected(way, costs[0], "rows")
+                ns += self._expected(way, costs[1], "lookups")
+                told[f"us by {way}"] = 1e-3 * ns
         return told | self._made.describe()
