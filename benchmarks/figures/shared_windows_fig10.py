@@ -78,6 +78,7 @@ FIGURE = Figure(
     holds=holds,
     log_x=True,
     log_y=True,
+    rounds=3,
     notes="1,000 windows, suffix and historical, anywhere in the last N_max rows; rows in batches "
     "of 10,000, on one core.",
 )
