@@ -33,7 +33,7 @@ RUNNING, BASE, LANDMARK = "running_intervals", "base_intervals", "landmark_inter
 QUANTILES, ROUTED = "base_interval_quantiles", "routed"
 TURNS_A_SECOND = 100  # of the budget: 60 turns in a full run, three in a small one
 # A runner so many times slower than the best so far runs no more after so many turns.
-BEHIND = {1: 10.0, 3: 3.0}
+BEHIND = {1: 20.0, 3: 10.0}
 N_CHECKED = 64
 PERIOD = 1 << 16  # rows after which the stream repeats
 SHARE = 0.5  # of quantiles: the median
