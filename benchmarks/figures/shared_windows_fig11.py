@@ -71,6 +71,7 @@ FIGURE = Figure(
     holds=holds,
     log_x=True,
     log_y=True,
+    rounds=3,
     notes="10,000 windows of one width, suffix and historical, anywhere in the last 100,000 rows, "
     "looked up in one call, on one core.",
 )
