@@ -109,7 +109,9 @@ class RelationRows:
 
 def hits_of(relation: Relation) -> Matches:
     """One event, the batch, that hit every slot of the relation."""
-    slots = np.unique(relation.slots).astype(np.int32)
+    is_first = np.ones(relation.slots.size, np.bool_)
+    is_first[1:] = np.diff(relation.slots) != 0
+    slots = relation.slots[is_first].astype(np.int32)
     return Matches(np.array([0, slots.size]), slots)
 
 
