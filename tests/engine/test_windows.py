@@ -1,0 +1,66 @@
+"""Windows through the engine: what queries without answers, reused slots and bad input do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import standfast as sf
+from standfast.engine import registry
+from standfast.operators.aggregates import aggregate_of, serves
+from standfast.operators.catalog import WINDOW_AGGREGATES
+
+FUNCTIONS = {"SUM": "SUM(a)", "MAX": "MAX(a)", "PERCENTILE_DISC": "PERCENTILE_DISC(a, 0.5)"}
+SERVED = [
+    (way, name)
+    for way, made in WINDOW_AGGREGATES.items()
+    for name in FUNCTIONS
+    if serves(made.spec.needs, aggregate_of(name, is_float=True).belongs_to)
+]
+BY_TIME = "OVER (ORDER BY ts RANGE BETWEEN :left PRECEDING AND CURRENT ROW) AS v FROM s"
+
+
+def engine_of_one_stream():
+    engine = sf.Engine()
+    engine.stream("s", {"ts": "timestamp", "k": "string", "a": "float64", "n": "int64"}, time="ts")
+    return engine
+
+
+def rows(times, keys, values, numbers=None):
+    numbers = np.ones(len(times), np.int64) if numbers is None else np.array(numbers)
+    return {"ts": np.array(times, "M8[us]"), "k": list(keys), "a": np.array(values), "n": numbers}
+
+
+@pytest.mark.parametrize(("way", "name"), SERVED)
+@pytest.mark.parametrize("key", ["", "PARTITION BY k"])
+def test_a_bound_that_nothing_meets_has_no_answer(way, name, key):
+    engine = engine_of_one_stream()
+    window = f"OVER ({key} ORDER BY ts ROWS BETWEEN :left PRECEDING AND CURRENT ROW)"
+    group = engine.register(
+        f"SELECT {FUNCTIONS[name]} {window} AS v FROM s QUALIFY v BETWEEN :lo AND :hi",
+        name="bounded", strategy=way,
+    )  # fmt: skip
+    group.add({"id": [7, 8], "left": [3, 3], "lo": [0.0, 5.0], "hi": [100.0, 1.0]})
+    group.add({"id": [9], "left": [2], "lo": [5.0], "hi": [1.0]})
+    for begin in (0, 10):
+        changes = engine.push("s", rows([begin, begin + 1, begin + 2], "aba", [1.0, 2.0, 4.0]))
+        assert set(changes["bounded"].rows()["query"].to_pylist()) <= {7}
+        # The second time answers may have been written down.
+        for _ in range(2):
+            assert set(group.lookup()["query"].to_pylist()) == {7}
+            assert group.lookup([8, 9]).num_rows == 0
+    group.remove([8])
+    assert set(group.lookup()["query"].to_pylist()) == {7}
+
+
+def test_a_slot_that_is_used_again_does_not_report_what_it_held_before(monkeypatch):
+    """A push reads a window again only if its rows changed; a quantile of them may be another."""
+    monkeypatch.setattr(registry, "FEW", 4)
+    engine = engine_of_one_stream()
+    group = engine.register(f"SELECT PERCENTILE_DISC(a, :p) {BY_TIME} WHERE n > 0", name="shares")
+    ids = group.add({"left": np.full(10, 100), "p": np.full(10, 0.5)})
+    engine.push("s", rows([1, 2, 3], "aaa", [1.0, 2.0, 3.0]))
+    group.remove(ids[1:])
+    group.add({"left": np.full(9, 100), "p": np.full(9, 1.0)})
+    changes = engine.push("s", rows([3], "a", [9.0], [0]))["shares"].rows()
+    assert changes["v"].to_pylist() == [3.0] * 9
