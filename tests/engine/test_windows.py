@@ -64,3 +64,58 @@ def test_a_slot_that_is_used_again_does_not_report_what_it_held_before(monkeypat
     group.add({"left": np.full(9, 100), "p": np.full(9, 1.0)})
     changes = engine.push("s", rows([3], "a", [9.0], [0]))["shares"].rows()
     assert changes["v"].to_pylist() == [3.0] * 9
+
+
+@pytest.mark.parametrize("function", ["MAX(a, n)", "MIN(a, n)", "COUNT(a, n)", "LAST(a, TRUE)"])
+def test_an_aggregate_of_more_than_a_column_is_refused(function):
+    with pytest.raises(sf.UnsupportedQuery, match="an aggregate is of one column"):
+        engine_of_one_stream().register(f"SELECT {function} {BY_TIME}")
+
+
+def test_a_bound_names_the_answer_in_any_case_unless_it_is_quoted():
+    engine = engine_of_one_stream()
+    group = engine.register(f"SELECT SUM(a) {BY_TIME} QUALIFY V > :least", name="named")
+    group.add({"left": [10, 10], "least": [0.0, 5.0]})
+    engine.store("s", rows([1], "a", [3.0]))
+    assert group.lookup().to_pydict() == {"query": [0], "v": [3.0]}
+    with pytest.raises(sf.UnsupportedQuery, match="QUALIFY compares something else"):
+        engine.register(f'SELECT SUM(a) {BY_TIME} QUALIFY "V" > :least')
+
+
+def of_sums(lift, inverse=None):
+    return sf.UserAggregate(lift, lambda a, b: a + b, lambda kept: kept[:, 0], inverse)
+
+
+def test_what_is_no_aggregate_is_refused():
+    engine = engine_of_one_stream()
+    with pytest.raises(sf.BadInput, match="is not made of functions"):
+        engine.aggregate("total", np.sum)
+    with pytest.raises(sf.BadInput, match="fails on two zeros: nothing is taken away"):
+        engine.aggregate("total", of_sums(lambda values: values[:, None], failing))
+    with pytest.raises(sf.BadInput, match="makes synopses of shape"):
+        engine.aggregate("total", of_sums(lambda values: values[:, None], lambda a, b: a[:, 0]))
+
+
+def failing(total, part):
+    raise ValueError("nothing is taken away")
+
+
+def test_rows_that_an_aggregate_fails_on_are_not_left_out_of_later_answers():
+    def lift(values):
+        if is_broken:
+            raise ValueError("broken")
+        return values[:, None]
+
+    is_broken = False
+    engine = engine_of_one_stream()
+    engine.aggregate("total", of_sums(lift))
+    group = engine.register(f"SELECT total(a) {BY_TIME}", name="totals")
+    group.add({"left": [10]})
+    is_broken = True
+    with pytest.raises(ValueError, match="broken"):
+        engine.push("s", rows([1], "a", [7.0]))
+    with pytest.raises(ValueError, match="broken"):
+        engine.push("s", rows([2], "a", [6.0]))
+    is_broken = False
+    engine.store("s", rows([3], "a", [1.0]))
+    assert group.lookup()["v"].to_pylist() == [14.0]
