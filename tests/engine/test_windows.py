@@ -119,3 +119,16 @@ def test_rows_that_an_aggregate_fails_on_are_not_left_out_of_later_answers():
     is_broken = False
     engine.store("s", rows([3], "a", [1.0]))
     assert group.lookup()["v"].to_pylist() == [14.0]
+
+
+@pytest.mark.parametrize("way", [way for way, name in SERVED if name == "SUM"])
+def test_a_sum_beyond_float64_is_infinite(way):
+    engine = engine_of_one_stream()
+    group = engine.register(f"SELECT SUM(a) {BY_TIME}", name="sums", strategy=way)
+    group.add({"left": [0, 1, 2]})
+    engine.push("s", rows([1, 2, 3], "aaa", [1e308, 1e308, 1e308]))
+    assert group.lookup()["v"].to_pylist() == [1e308, np.inf, np.inf]
+    engine.push("s", rows([4, 5, 6], "aaa", [-1e308, -1e308, -1e308]))
+    assert group.lookup()["v"].to_pylist() == [-1e308, -np.inf, -np.inf]
+    engine.push("s", rows([7, 8, 9], "aaa", [1e308, 1e308, -np.inf]))
+    assert group.lookup()["v"].to_pylist() == [-np.inf, -np.inf, -np.inf]
