@@ -67,10 +67,13 @@ class AggregateReader(WindowReader):
         )  # fmt: skip
         self.reported = Relation.empty()
         self.n_overflowed = 0
+        self._forget_last()
+        self._changed = PutBy()  # from where on each lane changed since the last report
+
+    def _forget_last(self) -> None:
+        """Nothing is known of what was read for the last report."""
         nothing = np.empty(0, np.int64)
-        # What was read for the last report, and from where on each lane changed since.
         self._read_last = (Windows(nothing, nothing, nothing, nothing), Found(nothing, nothing > 0))
-        self._changed = PutBy()
 
     def use(self, way: str) -> None:
         self.strategy = WINDOW_AGGREGATES[way](self.aggregate, self.lanes)
@@ -108,6 +111,9 @@ class AggregateReader(WindowReader):
     def _windows(self, slots: Int64s, registry: Registry) -> Windows:
         """The windows of slots in every lane, by slot and code; over keys those with rows only."""
         n_lanes = self.lanes.n_lanes
+        if self.question.bound is not None:
+            # A bound that nothing meets: no strategy knows the query.
+            slots = slots[registry.lows[-1, slots] <= registry.highs[-1, slots]]
         by_code = np.argsort(self.lanes.codes[:n_lanes], kind="stable")
         pairs, lanes = np.repeat(np.sort(slots), n_lanes), np.tile(by_code, slots.size)
         lows, highs = registry.lows[0, pairs], registry.highs[0, pairs]
@@ -177,6 +183,7 @@ class AggregateReader(WindowReader):
 
     def renumber(self, living: Int64s) -> None:
         self.reported = renumbered(self.reported, living)
+        self._forget_last()
 
     def unreported(self, registry: Registry) -> pa.Table:
         """What was reported last."""

@@ -100,6 +100,9 @@ class Engine:
             raise BadInput(f"an aggregate cannot be called {shown(name)}", hint=hint)
         if name in self._users:
             raise BadInput(f"the name {name!r} is taken by another aggregate")
+        if not issubclass(type(functions), UserAggregate):
+            hint = "pass UserAggregate(lift, combine, lower)"
+            raise BadInput(f"aggregate {name!r} is not made of functions", hint=hint)
         functions.width()
         self._users[name] = functions
 

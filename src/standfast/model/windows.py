@@ -38,6 +38,7 @@ from standfast.model.predicates import (
 from standfast.model.query import Bound, HoleKind, KeyThreshold, Kind, Range, WindowAggregate
 
 WINDOW_HINT = "write f(a) OVER (ORDER BY ts ROWS BETWEEN :left PRECEDING AND CURRENT ROW)"
+_COLUMN_HINT = "write SUM(price)"
 _BOUND_HINT = "compare the selected aggregate with a hole or a literal, such as total > :limit"
 _FUNCTIONS: tuple[tuple[type[exp.Expression], str], ...] = (
     (exp.Sum, "SUM"), (exp.Avg, "AVG"), (exp.Min, "MIN"), (exp.Max, "MAX"),
@@ -170,8 +171,10 @@ def _function(node: exp.Expression, scope: Scope, aggregates: Collection[str]) -
     """Which aggregate of which column."""
     for kind, name in _FUNCTIONS:
         if type(node) is kind:
+            _check_alone(node)
             return _of_column(name, node.this, node, scope)
     if isinstance(node, exp.Count):
+        _check_alone(node)
         if isinstance(node.this, exp.Star):
             return _Function("COUNT", None, None, "int64")
         if isinstance(node.this, exp.Distinct) and len(node.this.expressions) == 1:
@@ -194,10 +197,17 @@ def _function(node: exp.Expression, scope: Scope, aggregates: Collection[str]) -
     raise refuse("not an aggregate that windows take", node, hint=hint)
 
 
+def _check_alone(node: exp.Expression) -> None:
+    """Refuse what an aggregate is given beside its column."""
+    beside = [part for name, part in node.args.items() if name != "this"]
+    if any(isinstance(part, list | exp.Expression) and part for part in beside):
+        raise refuse("an aggregate is of one column", node, hint=_COLUMN_HINT)
+
+
 def _of_column(name: str, node: exp.Expression, whole: exp.Expression, scope: Scope) -> _Function:
     node = bare(node)
     if not isinstance(node, exp.Column):
-        raise refuse("an aggregate is of one column", whole, hint="write SUM(price)")
+        raise refuse("an aggregate is of one column", whole, hint=_COLUMN_HINT)
     column = scope.column(node)
     result: Kind = "int64" if name in _COUNTS else column.kind
     if name not in _COUNTS and column.kind == "string":
@@ -283,12 +293,17 @@ def _bound(
     gathered = Gathered("value", function.result)
     for node in conjuncts(qualify.this):
         for subject, operator, value in _comparisons(node):
-            is_named = isinstance(subject, exp.Column) and not subject.table
-            same = subject == window or (is_named and name is not None and subject.name == name)
-            if not same:
+            if subject != window and not _is_called(subject, name):
                 raise refuse("QUALIFY compares something else", node, hint=_BOUND_HINT)
             gathered.add(operator, holes.value(value, function.result, "the answer"), negate=False)
     return gathered.range()
+
+
+def _is_called(subject: exp.Expression, name: str | None) -> bool:
+    """Whether this is the selected aggregate by its name."""
+    if name is None or not isinstance(subject, exp.Column) or subject.table:
+        return False
+    return bool(find_names(subject.name, [name], quoted=bool(subject.this.args.get("quoted"))))
 
 
 def _comparisons(

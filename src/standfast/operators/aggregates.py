@@ -65,6 +65,9 @@ class UserAggregate:
             lifted = np.asarray(self.lift(np.zeros(2)), np.float64)
             answers = np.asarray(self.lower(self.combine(lifted, lifted)), np.float64)
             good = lifted.ndim == 2 and len(lifted) == 2 and answers.shape == (2,)
+            if self.inverse is not None:
+                left = np.asarray(self.inverse(self.combine(lifted, lifted), lifted), np.float64)
+                good = good and left.shape == lifted.shape
         except Exception as error:
             raise BadInput(f"an aggregate fails on two zeros: {error}", hint=_USER_HINT) from error
         if not good:
@@ -76,7 +79,9 @@ class UserAggregate:
         return int(lifted.shape[1])
 
 
-_USER_HINT = "lift: (n,) -> (n, d), combine: (n, d), (n, d) -> (n, d), lower: (n, d) -> (n,)"
+_USER_HINT = (
+    "lift: (n,) -> (n, d), combine and inverse: (n, d), (n, d) -> (n, d), lower: (n, d) -> (n,)"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,13 +56,18 @@ def plain_answer(aggregate: Aggregate, values: Any, valid: Any, share: float) ->
 
 def _total(kept: list[Any]) -> Any:
     """The sum, rounded once."""
-    if isinstance(kept[0], int) or not all(map(math.isfinite, kept)):
+    if isinstance(kept[0], int):
         return sum(kept)
+    infinite = [value for value in kept if not math.isfinite(value)]
+    if infinite:  # finite ones do not matter, and could come to an infinity on the way
+        return sum(infinite)
     try:
         return math.fsum(kept)
     except OverflowError:
         exact = sum(map(Fraction, kept), Fraction())
-        return float(exact) if abs(exact) < 2**1024 - 2**970 else math.copysign(math.inf, exact)
+        if abs(exact) < 2**1024 - 2**970:
+            return float(exact)
+        return math.inf if exact > 0 else -math.inf
 
 
 def _spread(name: str, kept: list[Any]) -> float | None:

@@ -118,10 +118,10 @@ class Routed(AggregateStrategy):
             # Later changes know of more lanes, or of all of them moved.
             known = change.lanes < self.lanes.n_lanes
             self._put_by.add(Change(*(c[known] for c in change)), self.lanes.n_lanes)
-            change = self._put_by.take()
-        self._first = None
+            change = self._first = self._put_by.take()
         begin = self._clock()
         self._made.take_in(change)
+        self._first = None  # not before: an aggregate of the user's own may fail
         if self._is_noted:
             held = self.lanes.held(change)
             n_rows = int((self.lanes.geometry.tails[held.lanes] - held.firsts).sum())
