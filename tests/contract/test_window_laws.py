@@ -81,7 +81,7 @@ def _cut(action, rng):
 def test_the_order_of_rows_within_the_lateness_is_invisible(function):
     """Rows of a batch arrive in any order: ties and late rows leave no trace."""
     n_found = 0
-    for seed in range(SEEDS // 3):
+    for seed in range(max(2, SEEDS // 3)):
         rng = Random(f"order {function} {seed}")
         world = draw_world(rng, function)._replace(is_qualified=False)
         draft = Draft(world, rng)
