@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import pyarrow as pa
 
@@ -91,8 +91,9 @@ class Spec:
         return json.dumps(asdict(self))
 
     @staticmethod
+    @cache
     def from_json(text: str) -> Spec:
-        """What `to_json` wrote."""
+        """What `to_json` wrote, read once in each process."""
         known = json.loads(text)
         inputs = {
             name: Input(**entry | {"key": tuple(entry["key"])})
