@@ -1,7 +1,8 @@
 """The books of a router: what each way has cost, what it would have saved, how wrong estimates are.
 
 Each way has a correction: measured over estimated time, smoothed. What the corrections have in
-common is the speed of the machine.
+common is the speed of the machine. Only what a way takes to answer is always measured; what writing
+the answer as slices takes is known when somebody asks for them, and a share of the time until then.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from standfast.operators.costs import Floats
 
 # A measurement moves a correction up or down by these shares, by less if the part was shorter than
 # NOISE_US. A busy machine makes everything slower now and then and never faster, so what is fast is
-# believed sooner.
-RISING, FALLING = 0.2, 0.3
+# believed sooner; and so are the first measurements, by the share FIRST.
+RISING, FALLING, FIRST = 0.2, 0.3, 0.5
 NOISE_US = 200.0
 # A measurement that is so many times what was expected is believed when the next one says the same.
 STRANGE = math.log(3.0)
@@ -27,7 +28,9 @@ FORGOTTEN = 1 / 64
 class Ledger:
     """What each way has cost and saved: the books of a router."""
 
-    def __init__(self, n_ways: int) -> None:
+    def __init__(self, n_ways: int, spans: Floats | None = None) -> None:
+        """`spans` is the share of each way's time that slices are thought to take."""
+        self.spans = np.zeros(n_ways) if spans is None else spans.copy()
         self.events = np.zeros(n_ways, np.int64)
         self.measured = np.zeros(n_ways, np.int64)  # events of the seconds below
         self.seconds = np.zeros(n_ways)
@@ -63,8 +66,14 @@ class Ledger:
         if self._strange[way] and not was_strange:
             return
         certain = expected_us / (expected_us + NOISE_US)
-        self._log[way] += step * certain * (RISING if step > 0 else FALLING)
+        share = max(RISING if step > 0 else FALLING, FIRST * (1 - self._weight[way]))
+        self._log[way] += step * certain * share
         self._weight[way] = min(1.0, self._weight[way] + certain * FALLING)
+
+    def note_spans(self, way: int, took: float, more: float) -> None:
+        """Slices were asked for and took so much more."""
+        if took + more > 1e-6 * NOISE_US:
+            self.spans[way] += RISING * (min(more / (took + more), 0.9) - self.spans[way])
 
     def forget(self, measured: list[int]) -> None:
         """A batch has gone by in which only these ways were measured."""

@@ -12,7 +12,8 @@ is dropped when the unpaid rent has reached what building it anew would cost. So
 regret and the rent together are at most about what was spent on building, which is the ski-rental
 argument: never much more than twice the cost of having known what comes (decision 011).
 
-An estimate is only as good as its constants, so each way has a correction (`operators.ledger`).
+An estimate is only as good as its constants, so each way has a correction (`operators.ledger`), and
+ways that are close are tried in turn.
 
 Invariant  at least one way is built; every built way holds exactly the living queries.
 Cost       O(ways) an event.
@@ -35,6 +36,7 @@ from standfast.operators.costs import Floats, Model
 from standfast.operators.equality import BoxTable
 from standfast.operators.ledger import NOISE_US, Ledger
 from standfast.operators.split import Part, joined
+from standfast.operators.watched import Watched
 
 S = TypeVar("S", bound=Strategy)
 Bools = npt.NDArray[np.bool_]
@@ -43,6 +45,9 @@ Bools = npt.NDArray[np.bool_]
 # events), all events go one way and only one batch in so many is looked at.
 OVERHEAD = 0.01
 LOOK_EVERY, LOOK_FIRST = 16, 4
+# What such a batch took is written down where that costs less than the share above; when it shows
+# that another way is cheaper than this part of the one in use, the next batch is looked at.
+BOOKING_US, OVERTAKEN = 20.0, 0.95
 # An event leaves the best single way only for one that costs less than this part of it: estimates
 # are off by a fifth, and two ways in turn push each other out of the caches. The second number is
 # for a way that is not built: once it is there, it may take all events.
@@ -51,9 +56,11 @@ MIXED, SURELY = 0.5, 0.9
 WORTH = 0.05
 # Credit, in costs of building, that builds a way.
 PATIENCE = 1.0
-# One batch in so many deals one event in EXPLORE_EVENTS to the built ways that are not far from
-# the best, so that a way that fell out of use is measured again.
+# One batch in so many, and some of the first, find out whether estimates are right: in turn, each
+# built way that is within RIVAL of the best takes all events, and one event in EXPLORE_EVENTS is
+# dealt to those that are not far, so that a way that fell out of use is measured again.
 EXPLORE_EVERY, EXPLORE_EVENTS, EXPLORE_WITHIN = 64, 32, 4.0
+EXPLORE_FIRST, RIVAL = (8, 16, 32), 1.6
 
 
 class Routing(Generic[S]):
@@ -65,7 +72,7 @@ class Routing(Generic[S]):
     ) -> None:  # fmt: skip
         assert set(model.ways) <= set(make), "a way cannot be made"
         self.model = model
-        self.ledger = Ledger(len(model.ways))
+        self.ledger = Ledger(len(model.ways), model.spans)
         self.n_built = self.n_dropped = self.n_batches = 0
         self.choosing = 0.0  # seconds
         self.estimates = np.zeros(len(model.ways))  # us of an event, each way, lately
@@ -77,9 +84,11 @@ class Routing(Generic[S]):
         self._saved_us = self._each_us = 0.0  # by choosing, and estimated cost: an event, lately
         self.choosing_us = 0.0  # a batch, lately, without what was built in it
         self._building = 0.0  # seconds, in this batch
-        self._n_looked = self._n_unseen = (
-            0  # batches looked at; gone one way since the last of them
-        )
+        self._n_looked = self._n_unseen = 0  # batches looked at; gone one way since the last
+        self._n_explored = 0
+        self._is_overtaken = False  # by what was measured since
+        # What a call and an event cost, lately, by each way and without corrections.
+        self._calls_us, self._events_us = np.zeros((2, len(model.ways)))
         self._start_over()
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
@@ -107,10 +116,11 @@ class Routing(Generic[S]):
         self.n_batches += 1
         if self._is_not_worth_it(n_events):
             return self._all_one_way(n_events, process)
-        begin, self._building = self._clock(), 0.0
+        begin, self._building, self._is_overtaken = self._clock(), 0.0, False
         stats, traits = features()
         weights = self.model.weights(stats)
         calls, costs = weights[:, 0], weights[:, 1:] @ traits[1 : weights.shape[1]]
+        self._calls_us, self._events_us = calls, costs.sum(axis=1) / n_events
         factors = self.ledger.corrections()
         choice = self.last = self._choose(costs * factors[:, None], calls * factors)
         ways = np.flatnonzero(np.bincount(choice, minlength=len(self.model.ways))).tolist()
@@ -122,9 +132,8 @@ class Routing(Generic[S]):
             hits = process(self.built[self.model.ways[w]], places)
             before, now = now, self._clock()
             expected = float(calls[w] + costs[w, places].sum())
-            expected *= 1 - self.model.spans[w]  # which nobody may ask for
             self._book(w, places.size, now - before, expected)
-            parts.append(Part(places, hits))
+            parts.append(Part(places, self._watched(hits, w, now - before)))
         self.ledger.forget(ways)
         return joined(n_events, parts)
 
@@ -176,18 +185,35 @@ class Routing(Generic[S]):
 
     def _is_not_worth_it(self, n_events: int) -> bool:
         """Whether choosing costs too much, and more than it has saved lately."""
-        is_turn = self.n_batches % LOOK_EVERY == 0
+        is_turn = self.n_batches % LOOK_EVERY == 0 or self._explores()
         is_known = self._single in self.built and self._n_looked >= LOOK_FIRST
         worth = n_events * max(self._saved_us, OVERHEAD * self._each_us)
-        return is_known and not is_turn and worth < self.choosing_us
+        is_settled = is_known and not is_turn and not self._is_overtaken
+        return is_settled and worth < self.choosing_us
 
     def _all_one_way(self, n_events: int, process: Callable[[S, Int64s], Hits]) -> Hits:
         w = self.model.ways.index(self._single)
         self.last = np.full(n_events, w)
-        self.ledger.events[w] += n_events
         self._n_unseen += 1
-        self._changed.discard(self._single)
-        return process(self.built[self._single], np.arange(n_events))
+        begin = self._clock()
+        hits = process(self.built[self._single], np.arange(n_events))
+        expected = float(self._calls_us[w] + n_events * self._events_us[w])
+        if self._single in self._changed or OVERHEAD * expected < BOOKING_US:
+            self.ledger.events[w] += n_events
+            self._changed.discard(self._single)
+            return hits
+        took = self._clock() - begin
+        self._book(w, n_events, took, expected)
+        totals = self.ledger.corrections() * (self._calls_us + n_events * self._events_us)
+        others = [totals[i] for i, way in enumerate(self.model.ways) if way in self.built]
+        self._is_overtaken = min(others) < OVERTAKEN * totals[w]
+        return self._watched(hits, w, took)
+
+    def _watched(self, hits: Hits, w: int, took: float) -> Hits:
+        """Hits that tell the books what slices cost, of a way where that is not nothing."""
+        if not self.model.spans[w]:
+            return hits
+        return Watched(hits, self._clock, lambda more: self.ledger.note_spans(w, took, more))
 
     def _note_choosing(self, us: float) -> None:
         self._n_looked += 1
@@ -200,6 +226,7 @@ class Routing(Generic[S]):
     def _book(self, w: int, n_events: int, seconds: float, expected_us: float) -> None:
         """Write down what a part of a batch took."""
         book, way = self.ledger, self.model.ways[w]
+        expected_us *= 1 - book.spans[w]  # which nobody may ask for
         book.events[w] += n_events
         if way not in self._changed:
             book.measure(w, n_events, seconds, expected_us)
@@ -233,9 +260,22 @@ class Routing(Generic[S]):
             self.build(self.model.ways[best])
             book.credit[~usable] = 0.0
             return self._choose(costs, calls)
-        turn = -1 if self.n_batches % EXPLORE_EVERY else self.n_batches
+        turn = -1
+        if self._explores():
+            totals = self.estimates
+            rivals = np.flatnonzero(usable & (totals <= RIVAL * totals[single]))
+            rivals = rivals[rivals != single]
+            at, self._n_explored = self._n_explored % (rivals.size + 1), self._n_explored + 1
+            if at < rivals.size:
+                choice[:] = rivals[at]
+            else:
+                turn = self.n_batches
         _deal(costs, usable, choice, EXPLORE_EVENTS, EXPLORE_WITHIN, turn)
         return choice
+
+    def _explores(self) -> bool:
+        """Whether this batch finds out whether the estimates are right."""
+        return self.n_batches % EXPLORE_EVERY == 0 or self.n_batches in EXPLORE_FIRST
 
     def made(self, name: str) -> S:
         """A way with all queries in it."""
