@@ -13,8 +13,8 @@ from tests.spark.playing import NOW_US, Outcome, chunks_of
 from standfast import Engine
 from standfast.model.stream import Input
 from standfast.spark import shard as module
-from standfast.spark.outputs import form_of
 from standfast.spark.host import build
+from standfast.spark.outputs import form_of
 from standfast.spark.packing import ROW_BITS, TASK_BITS
 from standfast.spark.shard import Shard
 from standfast.spark.spec import Spec
@@ -129,7 +129,7 @@ def played(n_shards: int, form: str = "pairs", *, again: int | None = None) -> O
 
 
 def by_engine() -> Counter[tuple[Any, ...]]:
-    """The pairs of one engine that follows, fed by task as the shards are, and of one for windows."""
+    """The pairs of an engine that follows, fed by task like the shards, and of one for windows."""
     engine, windows = (Engine(follows=True, clock=lambda: NOW_US) for _ in range(2))
     for name, source in INPUTS.items():
         if source.key:

@@ -85,9 +85,9 @@ class AggregateReader(WindowReader):
         now = self._relation(windows, found, registry)
         # Queries that went take their rows with them.
         stays = np.isin(self.reported.slots, slots)
-        found = differences(self.reported.take(stays), now)
+        went, came = differences(self.reported.take(stays), now)
         self.reported = now
-        return found
+        return went, came
 
     def columns(self) -> Columns:
         return Columns(self.key_kind(), self.question.result, self.strings)

@@ -196,9 +196,7 @@ class Shard:
             if part.deal in AT_THE_END:
                 yield part, engine
 
-    def _write(
-        self, done: Done, name: str, found: Mapping[str, Answer], events: pa.Array
-    ) -> int:
+    def _write(self, done: Done, name: str, found: Mapping[str, Answer], events: pa.Array) -> int:
         """Hand over what an input brought; returns how much it was."""
         n_answers = n_affected = 0
         for template, answer in found.items():

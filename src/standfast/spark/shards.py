@@ -86,7 +86,8 @@ class Plan:
                 "events": "stored on every shard, answered on one",
                 "windows": f"{buckets} buckets by {keys}, {slices} slices each; stored on all "
                 "slices of a bucket, each answers for its share of the queries"
-                if keys else "stored on every shard, each answers for its share of the queries",
+                if keys
+                else "stored on every shard, each answers for its share of the queries",
                 "marks": f"each key of {keys} on one shard",
             }[part.deal]
             yield f"{', '.join(part.templates)}: {how}; all queries on every shard"
@@ -119,9 +120,9 @@ def _dealt(
     question = template.question
     if isinstance(question, WindowAggregate | KeyThreshold):
         # In forms that name queries, not rows, each query has to be named by one shard.
-        by_key = question.key is not None and form == "rows"
-        found = {question.input: (question.key,)} if by_key else {}
-        is_mark = by_key and isinstance(question, KeyThreshold)
+        by: tuple[str, ...] = (question.key,) if question.key and form == "rows" else ()
+        is_mark = by and isinstance(question, KeyThreshold)
+        found = {question.input: by} if by else {}
         return "marks" if is_mark else "windows", found, (question.input,)
     if isinstance(question, Filter):
         key = inputs[question.input].key
