@@ -120,8 +120,13 @@ def read_everything(world: World, table: pa.Table) -> Played:
 
 
 def _event(world: World, name: str, event: Any) -> Any:
-    """The id of an event as its column has it; micro-batch and row if it has none."""
+    """The id of an event as its column has it; micro-batch and row if it has none.
+
+    Windows are answered by no event.
+    """
     declared = world.inputs[name]
+    if event is None:
+        return None
     if declared.id is not None:
         return int(event) if declared.columns[declared.id] == "int64" else event
     return int(event) >> BATCH_SHIFT, int(event) & ROW_MASK

@@ -24,6 +24,7 @@ from standfast.errors import StandfastError
 NOW_US = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 ROWS = ("received", "used", "late", "duplicate", "rejected")
 CHANGED = ("added", "removed", "repeated", "refused")
+WINDOWS = 0  # in place of a number of pieces
 COUNTED = (*ROWS, *CHANGED, "answers", "registry", "queries")
 
 
@@ -58,7 +59,8 @@ class Embedded:
     """The world in embedded engines, fed with whole micro-batches.
 
     `pieces` says for a template into how many pieces its rows are cut, where cuts are visible.
-    Templates with as many pieces share an engine; the first has all inputs, and counts.
+    Templates with as many pieces share an engine; the first has all inputs, and counts. Windows
+    have one of their own, which is asked when the micro-batch is in.
     """
 
     def __init__(self, world: World, form: str, pieces: Mapping[str, int]) -> None:
@@ -67,7 +69,7 @@ class Embedded:
         self.registry = 0
         self._engines: dict[int, Engine] = {1: self._engine()}
         for name, sql in world.templates.items():
-            n = pieces.get(name, 1)
+            n = WINDOWS if name in world.windows() else pieces.get(name, 1)
             engine = self._engines.setdefault(n, self._engine())
             engine.register(sql, name=name, strategy=world.ways.get(name, "auto"))
         self._groups: dict[str, Group] = {
@@ -113,10 +115,17 @@ class Embedded:
         for name, declared in self.world.inputs.items():
             for table in tasks[name] if declared.time is not None else ():
                 self._advance(name, table[declared.time])
+        self._report()
         counts["answers"] = self.played.answers.total() - n_before
         counts["registry"] = self.registry
         counts["queries"] = sum(map(len, self._groups.values()))
         self.played.counts.append(counts)
+
+    def _report(self) -> None:
+        if WINDOWS in self._engines:
+            for template, answer in self._engines[WINDOWS].report().items():
+                (name,) = self._groups[template].inputs
+                self._note(name, {template: answer}, [None])
 
     def _advance(self, name: str, times: pa.ChunkedArray) -> None:
         usable = [t for t in times.cast(pa.int64()).to_pylist() if t is not None and t <= NOW_US]
@@ -165,6 +174,10 @@ class Embedded:
             else table[declared.id].to_pylist()
         )
         for n_pieces, engine in self._engines.items():
+            if n_pieces == WINDOWS:
+                engine.store(name, table)
+                engine.dead_letters(take=True)
+                continue
             place = np.arange(table.num_rows) * n_pieces // max(1, table.num_rows)
             for piece in np.unique(place).tolist():
                 first, last = np.searchsorted(place, [piece, piece + 1]).tolist()

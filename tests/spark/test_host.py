@@ -58,7 +58,7 @@ class Client:
         return bool(receive(self.talk)[0]["ready"])
 
     def build(self) -> None:
-        request = {"do": "build", "spec": SPEC.to_json(), "version": self.meta.version}
+        request = {"do": "build", "spec": SPEC.to_json(), "shard": 0, "version": self.meta.version}
         send(self.talk, request | {"nonce": self.meta.nonce}, self.entries)
         assert receive(self.talk)[0] == {"ready": True}
 
@@ -151,7 +151,7 @@ def test_a_host_is_not_gone_on_with_by_a_job_that_wants_another_form() -> None:
 def test_a_mistake_is_told_and_the_shard_is_given_up() -> None:
     with served() as client:
         client.build()
-        request = {"do": "build", "spec": SPEC.to_json(), "version": 1, "nonce": "x"}
+        request = {"do": "build", "spec": SPEC.to_json(), "shard": 0, "version": 1, "nonce": "x"}
         send(client.talk, request, [b"\0\0\0\0\0\0\0\x09{}"])
         assert "cut off" in receive(client.talk)[0]["error"]
         assert not client.is_ready()

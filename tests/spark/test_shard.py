@@ -13,6 +13,7 @@ from tests.spark.playing import NOW_US, Outcome, chunks_of
 from standfast import Engine
 from standfast.model.stream import Input
 from standfast.spark import shard as module
+from standfast.spark.host import build
 from standfast.spark.outputs import form_of
 from standfast.spark.packing import ROW_BITS, TASK_BITS
 from standfast.spark.shard import Shard
@@ -37,7 +38,14 @@ TEMPLATES = {
     "self": "SELECT a.v FROM d a JOIN d b ON a.k = b.k WHERE a.v > :lo AND b.v < :hi",
     "table": "SELECT * FROM t WHERE v BETWEEN :lo AND :hi",
     "mixed": "SELECT s.v, t.v AS price FROM s JOIN t ON s.v - t.v BETWEEN :lo AND :hi",
+    "sums": "SELECT k, SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN :w PRECEDING AND "
+    "CURRENT ROW) AS answer FROM s",
+    "tops": "SELECT MAX(v) OVER (ORDER BY ts ROWS BETWEEN :w PRECEDING AND CURRENT ROW) AS answer "
+    "FROM d QUALIFY answer > :lo",
+    "marks": "SELECT k FROM d QUALIFY SUM(v) OVER (PARTITION BY k ORDER BY ts "
+    "RANGE BETWEEN :w PRECEDING AND CURRENT ROW) BETWEEN :lo AND :hi",
 }
+WINDOWS = frozenset(["sums", "tops", "marks"])
 
 
 def changes_of(batch: int, rng: np.random.Generator) -> pa.Table:
@@ -105,14 +113,12 @@ def spec_of(n_shards: int, form: str = "pairs") -> Spec:
 def played(n_shards: int, form: str = "pairs", *, again: int | None = None) -> Outcome:
     """All micro-batches on this many shards; before batch `again` all shards are built anew."""
     spec, outcome = spec_of(n_shards, form), Outcome()
-    shards = [Shard(Spec.from_json(spec.to_json())) for _ in range(n_shards)]
+    shards = [Shard(Spec.from_json(spec.to_json()), i) for i in range(n_shards)]
     states: list[list[bytes]] = [[shard.to_bytes()] for shard in shards]
     for batch, (changes, rows) in enumerate(history()):
         if batch == again:
             for i, (base, *logs) in enumerate(states):
-                shards[i] = Shard.from_bytes(spec, base)
-                for log in logs:
-                    shards[i].replay(log)
+                shards[i] = build(spec, i, [base, *logs])
                 shards[i].check()
         for i, chunks in enumerate(chunks_of(spec, batch, changes, rows)):
             done = outcome.apply(spec, shards[i], chunks)
@@ -123,16 +129,20 @@ def played(n_shards: int, form: str = "pairs", *, again: int | None = None) -> O
 
 
 def by_engine() -> Counter[tuple[Any, ...]]:
-    """The pairs of one engine that follows, fed by task as the shards are."""
-    engine = Engine(follows=True, clock=lambda: NOW_US)
+    """The pairs of an engine that follows, fed by task like the shards, and of one for windows."""
+    engine, windows = (Engine(follows=True, clock=lambda: NOW_US) for _ in range(2))
     for name, source in INPUTS.items():
         if source.key:
             engine.table(name, source.columns, key=source.key)
-        else:
-            engine.stream(
+            continue
+        for each in (engine, windows):
+            each.stream(
                 name, source.columns, time=source.time, lateness_us=source.lateness_us, id=source.id
             )
-    groups = {name: engine.register(sql, name=name) for name, sql in TEMPLATES.items()}
+    groups = {
+        name: (windows if name in WINDOWS else engine).register(sql, name=name)
+        for name, sql in TEMPLATES.items()
+    }
     found: Counter[tuple[Any, ...]] = Counter()
     latest: dict[str, int] = {}
     for batch, (changes, rows) in enumerate(history()):
@@ -148,6 +158,8 @@ def by_engine() -> Counter[tuple[Any, ...]]:
             for task in range(2):
                 half = table.num_rows // 2
                 part = table.slice(task * half, half if task == 0 else None)
+                if name in windows.inputs:
+                    windows.store(name, part)
                 for template, answer in engine.push(name, part).items():
                     for pair in answer.pairs().to_pylist():
                         event = ((batch << TASK_BITS | task) << ROW_BITS) + pair["row"]
@@ -161,6 +173,11 @@ def by_engine() -> Counter[tuple[Any, ...]]:
                 latest[name] = max(latest.get(name, 0), int(seen.max()))
         for name, at in latest.items():
             engine.advance(name, at)
+            windows.advance(name, at)
+        for template, answer in windows.report().items():
+            for pair in answer.pairs().to_pylist():
+                name = groups[template].inputs[0]
+                found[template, pair["query"], name, None, pair["change"], batch + 1] += 1
     return found
 
 
@@ -227,6 +244,10 @@ def test_a_shard_built_anew_goes_on(again: int) -> None:
 @pytest.mark.parametrize("form", ["counts", "spans"])
 def test_compact_forms_say_the_same(form: str) -> None:
     pairs, compact = played(2).answers, played(2, form).answers
+    # Of windows every shard says so of its own queries.
+    pairs, compact = (
+        {key: n for key, n in found.items() if key[0] not in WINDOWS} for found in (pairs, compact)
+    )
     per_event: Counter[tuple[Any, ...]] = Counter()
     for (template, _, name, event, change, registry), n in pairs.items():
         per_event[template, name, event, change if form == "spans" else 1, registry] += n
@@ -239,6 +260,20 @@ def test_compact_forms_say_the_same(form: str) -> None:
         streams = {key: n for key, n in per_event.items() if key[0] not in ("table", "mixed")}
         found = {(t, n, e, 1, r): q for (t, n, e, q, r) in compact if t not in ("table", "mixed")}
         assert found == streams
+
+
+def test_counts_of_windows_add_up_over_the_shards() -> None:
+    queries: dict[tuple[Any, ...], set[int]] = {}
+    for template, query, name, event, _, registry in played(3).answers:
+        if template in WINDOWS:
+            assert event is None
+            queries.setdefault((template, name, registry), set()).add(query)
+    total: Counter[tuple[Any, ...]] = Counter()
+    for (template, name, _, n, registry), times in played(3, "counts").answers.items():
+        if template in WINDOWS:
+            total[template, name, registry] += n * times
+    assert {key[0] for key in queries} == WINDOWS
+    assert total == {key: len(found) for key, found in queries.items()}
 
 
 @pytest.mark.parametrize("form", ["pairs", "spans", "counts"])

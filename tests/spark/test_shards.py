@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from standfast.errors import BadInput, UnsupportedQuery
+from standfast.errors import BadInput
 from standfast.model.stream import Input
 from standfast.model.template import Template
+from standfast.spark.outputs import form_of
 from standfast.spark.packing import ARRIVED, Place, pack_rows
 from standfast.spark.shards import hashed, plan, shard_keys, spark_hash
 from standfast.spark.spec import EVENT, Spec
@@ -19,14 +20,18 @@ INPUTS = {
     "d": Input.stream("d", {"k": "int64", "name": "string", "v": "float64"}),
     "t": Input.table("t", {"k": "int64", "v": "float64"}, key="k"),
     "u": Input.table("u", {"k": "int64", "v": "float64"}, key="v"),
+    "w": Input.stream("w", {"k": "string", "v": "int64", "ts": "timestamp"}, time="ts"),
 }
+OVER = "OVER ({} ORDER BY ts RANGE BETWEEN :w PRECEDING AND CURRENT ROW)"
+SUMS, ALL_SUMS = (f"SELECT SUM(v) {OVER.format(by)} FROM w " for by in ("PARTITION BY k", ""))
+MARKS = f"SELECT k FROM w QUALIFY SUM(v) {OVER.format('PARTITION BY k')} > :t"
 SELECT = "SELECT * FROM {0} a JOIN {1} b ON a.{2} = b.{3} WHERE a.v > :lo AND b.v > :hi"
 
 
-def dealt(*sqls: str, n_shards: int = 4) -> list[tuple[str, tuple[str, ...]]]:
+def dealt(*sqls: str, n_shards: int = 4, form: str = "rows") -> list[tuple[str, tuple[str, ...]]]:
     templates = {f"q{i}": Template.parse(f"q{i}", sql, INPUTS) for i, sql in enumerate(sqls)}
     read = {n: i for n, i in INPUTS.items() if any(f" {n} " in f"{sql} " for sql in sqls)}
-    return [(part.deal, part.templates) for part in plan(templates, read, n_shards).parts]
+    return [(p.deal, p.templates) for p in plan(templates, read, n_shards, form).parts]
 
 
 def test_each_question_is_dealt_by_the_table() -> None:
@@ -51,7 +56,7 @@ def test_templates_with_the_same_keys_share_a_part_and_others_do_not() -> None:
 def test_an_input_that_nobody_reads_is_refused() -> None:
     template = Template.parse("q", "SELECT * FROM s WHERE v > :x", INPUTS)
     with pytest.raises(BadInput, match="no template reads the input 'd'"):
-        plan({"q": template}, {"s": INPUTS["s"], "d": INPUTS["d"]}, 2)
+        plan({"q": template}, {"s": INPUTS["s"], "d": INPUTS["d"]}, 2, "pairs")
 
 
 def packed(spec: Spec, number: int, table: pa.Table) -> list[tuple[int, Chunk]]:
@@ -175,10 +180,40 @@ def test_the_hash_is_that_of_spark() -> None:
     assert {value: spark_hash(value) for value in known} == known
 
 
-def test_windows_are_refused_for_now():
-    trades = Input.stream("trades", {"a": "int64", "ts": "timestamp"}, time="ts")
-    sql = "SELECT SUM(a) OVER (ORDER BY ts ROWS BETWEEN :n PRECEDING AND CURRENT ROW) FROM trades"
-    template = Template.parse("sums", sql, {"trades": trades})
-    with pytest.raises(UnsupportedQuery) as refused:
-        plan({"sums": template}, {"trades": trades}, 2)
-    assert refused.value.message == "template 'sums': windows are not dealt to shards yet"
+def test_windows_are_dealt_by_key_where_rows_are_asked_for() -> None:
+    assert dealt(SUMS) == [("windows", ("q0",))]
+    assert dealt(MARKS) == [("marks", ("q0",))]
+    assert dealt(SUMS, ALL_SUMS, SUMS) == [("windows", ("q0", "q2")), ("windows", ("q1",))]
+
+
+@pytest.mark.parametrize("form", ["pairs", "counts", "spans"])
+def test_where_queries_are_named_one_shard_answers_a_query_over_all_keys(form: str) -> None:
+    assert dealt(SUMS, MARKS, ALL_SUMS, form=form) == [("windows", ("q0", "q1", "q2"))]
+    spec = Spec({"w": INPUTS["w"]}, {"q": SUMS}, {}, form_of(form), 4)
+    assert spec.plan.grid(spec.plan.parts[0]) == (1, 4)
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 3, 4, 6])
+def test_every_key_and_query_of_a_window_has_one_shard_that_answers(n_shards: int) -> None:
+    spec = Spec(
+        {"w": INPUTS["w"]}, {"sums": SUMS, "whole": ALL_SUMS, "marks": MARKS}, {}, "rows", n_shards
+    )
+    n = 60
+    table = pa.table(
+        {
+            "k": [f"k{i % 7}" for i in range(n)], "v": np.arange(n),
+            "ts": pa.array(np.arange(n), pa.timestamp("us", "UTC")),
+        }
+    )  # fmt: skip
+    stored: dict[tuple[int, str], set[int]] = {}
+    for shard, chunk in packed(spec, 0, table):
+        for key in chunk.table()["k"].to_pylist() if chunk.kind == ROWS else ():
+            stored.setdefault((chunk.part, key), set()).add(shard)
+    ids = np.random.default_rng(1).integers(0, 1 << 40, 500)
+    assert {part for part, _ in stored} == {0, 1, 2}
+    for (number, _), shards in stored.items():
+        shares = [spec.plan.share(spec.plan.parts[number], shard).has(ids) for shard in shards]
+        assert np.all(np.sum(shares, axis=0) == 1), "a query is answered twice, or not at all"
+    if n_shards == 4:
+        sizes = {part: {len(s) for (p, _), s in stored.items() if p == part} for part in range(3)}
+        assert sizes == {0: {2}, 1: {4}, 2: {1}}

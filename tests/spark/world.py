@@ -2,7 +2,7 @@
 
     a, b     streams with whole numbers as ids: filters, band joins, select-joins, self joins
     stock    a table
-    u, v     streams with a time, for window joins; u has texts as ids, v has none
+    u, v     streams with a time, for windows; u has texts as ids, v has none
 
 A history is a list of micro-batches. Each has changes of queries, good and bad, and rows of every
 input: usable, late, known already, and of no use.
@@ -23,7 +23,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from standfast.model.rows import ARROW_TYPES
-from standfast.operators.catalog import BAND_JOINS, FILTERS, SELECT_JOINS, WINDOW_JOINS
+from standfast.operators.catalog import (
+    BAND_JOINS,
+    FILTERS,
+    KEY_THRESHOLDS,
+    SELECT_JOINS,
+    WINDOW_AGGREGATES,
+    WINDOW_JOINS,
+)
 
 Row = dict[str, Any]
 
@@ -62,6 +69,15 @@ WINDOW = (
     "SELECT u.name AS uname, u.ts AS at, v.x AS vx FROM u JOIN v ON u.j = v.j "
     "WHERE ABS(u.ts - v.ts) <= :w AND u.x BETWEEN :lo AND :hi AND v.x BETWEEN :low AND :high"
 )
+AGGREGATE = (
+    "SELECT j, SUM(x) OVER (PARTITION BY j ORDER BY ts RANGE BETWEEN :w PRECEDING AND CURRENT ROW)"
+    " AS answer FROM u"
+)
+QUANTILE = AGGREGATE.replace("SUM(x)", "PERCENTILE_DISC(x, :phi )")
+THRESHOLD = (
+    "SELECT j FROM v QUALIFY COUNT(*) OVER "
+    "(PARTITION BY j ORDER BY ts RANGE BETWEEN :w PRECEDING AND CURRENT ROW) >= :n"
+)
 # Answered as the engine chooses.
 OTHERS = {
     "box": "SELECT id, x FROM a WHERE x >= :lo AND y < :hi",
@@ -79,11 +95,17 @@ OTHERS = {
     "WHERE b.x >= :lo AND stock.x <= :high",
     "table_band": "SELECT a.id AS aid, stock.k AS k FROM a JOIN stock "
     "ON stock.x - a.x BETWEEN :lo AND :hi",
+    "last_rows": "SELECT MAX(x) OVER (ORDER BY ts ROWS BETWEEN :n PRECEDING AND CURRENT ROW) "
+    "AS answer FROM v",
+    "older": "SELECT AVG(x) OVER (ORDER BY ts RANGE BETWEEN :w PRECEDING AND INTERVAL '1' SECOND "
+    "PRECEDING) AS answer FROM u WHERE x < 18",
+    "high": "SELECT j, MIN(x) OVER (PARTITION BY j ORDER BY ts ROWS BETWEEN :n PRECEDING AND "
+    "CURRENT ROW) AS answer FROM v QUALIFY answer >= :lo",
 }  # fmt: skip
 # Where it shows which row of a pair came last, or what was between: cuts of a batch are visible.
 DELICATE = frozenset(name for name in OTHERS if name.startswith(("self", "table")))
 HOLES = {"lo": "float64", "hi": "float64", "low": "float64", "high": "float64",
-         "w": "int64", "word": "string"}  # fmt: skip
+         "w": "int64", "n": "int64", "phi": "float64", "word": "string"}  # fmt: skip
 CHANGE_COLUMNS = {"template": "string", "op": "string", "id": "int64", **HOLES}
 
 
@@ -105,6 +127,10 @@ class World:
         words = self.templates[template].replace(",", " ").split()
         return [hole for hole in HOLES if f":{hole}" in words]
 
+    def windows(self) -> list[str]:
+        """The templates that are answered at the end of a micro-batch, by no event."""
+        return [name for name, sql in self.templates.items() if " OVER " in sql]
+
     def only(self, *templates: str) -> World:
         """The same with some of the templates."""
         kept = {name: self.templates[name] for name in templates}
@@ -114,12 +140,14 @@ class World:
 def whole_world() -> World:
     """Every way of the catalogue, and the shapes of inputs that they meet."""
     templates, ways = {}, {}
-    for sql, catalogue in (
-        (FILTER, FILTERS), (BAND, BAND_JOINS), (SELECT, SELECT_JOINS), (WINDOW, WINDOW_JOINS)
+    for question, sql, catalogue in (
+        ("filter", FILTER, FILTERS), ("band", BAND, BAND_JOINS), ("select", SELECT, SELECT_JOINS),
+        ("window", WINDOW, WINDOW_JOINS), ("aggregate", AGGREGATE, WINDOW_AGGREGATES),
+        ("threshold", THRESHOLD, KEY_THRESHOLDS),
     ):  # fmt: skip
-        question = {FILTER: "filter", BAND: "band", SELECT: "select", WINDOW: "window"}[sql]
         for way in catalogue:
             templates[f"{question}_{way}"], ways[f"{question}_{way}"] = sql, way
+    templates["aggregate_base_interval_quantiles"] = QUANTILE
     return World(templates | OTHERS, ways)
 
 
@@ -180,6 +208,10 @@ class Draft:
     def _bound(self, hole: str) -> Any:
         if hole == "w":
             return self.rng.choice([0, 500_000, 2_000_000, 8_000_000])
+        if hole == "n":
+            return self.rng.choice([0, 1, 2, 5, 20])
+        if hole == "phi":
+            return self.rng.choice([0.0, 0.25, 0.5, 1.0])
         if hole == "word":
             return self.rng.choice(["red", "green", "none"])
         return self.rng.choice([self.rng.randint(0, 40) / 2] * 12 + [math.inf, -math.inf, -0.0])

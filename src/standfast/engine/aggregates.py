@@ -17,15 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from standfast.arrays import Int64s
-from standfast.engine.reading import Processed
 from standfast.engine.registry import Registry
-from standfast.engine.relations import (
-    Columns,
-    Relation,
-    RelationRows,
-    differences,
-    hits_of,
-)
+from standfast.engine.relations import Columns, Relation, differences
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.windows import REPORTED, WindowReader, renumbered
@@ -84,22 +77,17 @@ class AggregateReader(WindowReader):
         n = 2 if self.aggregate.takes_share else 1
         return registry.lows[:n].take(slots, axis=1), registry.highs[:n].take(slots, axis=1)
 
-    def process(self, batch: pa.Table, side: int, registry: Registry) -> list[Processed]:
-        """What the batch, and whatever came unasked before it, changed."""
-        windows = self._windows(registry.living(), registry)
+    def changes(self, slots: Int64s, registry: Registry) -> tuple[Relation, Relation]:
+        windows = self._windows(slots, registry)
         found = self._kept(windows)
         self._read_last = (windows, found)
         self._changed.take()
         now = self._relation(windows, found, registry)
         # Queries that went take their rows with them.
-        stays = np.isin(self.reported.slots, registry.living())
+        stays = np.isin(self.reported.slots, slots)
         went, came = differences(self.reported.take(stays), now)
         self.reported = now
-        return [self._part(went, batch, registry), self._part(came, batch, registry)]
-
-    def _part(self, rows: Relation, batch: pa.Table, registry: Registry) -> Processed:
-        last = np.array([batch.num_rows - 1])
-        return Processed(last, hits_of(rows), RelationRows(rows, self.columns().of(rows)))
+        return went, came
 
     def columns(self) -> Columns:
         return Columns(self.key_kind(), self.question.result, self.strings)
@@ -180,6 +168,11 @@ class AggregateReader(WindowReader):
     def _take_in(self, change: Change) -> None:
         self.strategy.take_in(change)
         self._changed.add(change, self.lanes.n_lanes)
+
+    def memory_bytes(self) -> int:
+        windows, found = self._read_last
+        told = sum(column.nbytes for column in (*self.reported, *windows, found.values))
+        return super().memory_bytes() + told
 
     def renumber(self, living: Int64s) -> None:
         self.reported = renumbered(self.reported, living)

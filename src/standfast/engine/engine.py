@@ -21,6 +21,7 @@ from standfast.arrays import Int64s
 from standfast.engine.answer import Answer, Part
 from standfast.engine.door import DEAD_LETTERS, Batch, Door
 from standfast.engine.group import Group
+from standfast.engine.sharing import ALL, Share
 from standfast.engine.snapshot import State, load, pack, save, unpack
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
@@ -129,6 +130,15 @@ class Engine:
     def store(self, name: str, rows: Any) -> None:
         """Take in a batch like `push` when nobody asks what it changes."""
         self._take_in(self._store(name), rows, {})
+
+    def report(self, share: Share = ALL) -> dict[str, Answer]:
+        """What changed in the answers of windows since the last `push` or `report`, by template.
+
+        It is told by a row 0, whatever changed it: rows that were stored, time, new queries. Of
+        engines that hold the same rows each may tell of its `share` of the queries.
+        """
+        windows = {n: group for n, group in self._groups.items() if group.keeps_lanes}
+        return self._answers(1, {name: group.report(share) for name, group in windows.items()})
 
     def advance(self, name: str, time_us: int) -> None:
         """The latest time of a stream is at least this: rows will be late, old ones may go.

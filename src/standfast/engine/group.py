@@ -17,6 +17,7 @@ from standfast.engine.door import Batch
 from standfast.engine.joins import JoinReader
 from standfast.engine.questions import reader_of, result_schema
 from standfast.engine.registry import Registry
+from standfast.engine.sharing import ALL, Share
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.thresholds import ThresholdReader
@@ -204,6 +205,19 @@ class Group:
         return [
             Part(sign, batch.places[part.rows], part.hits, self.registry.ids, part.results)
             for sign, part in zip(changes, found, strict=True)
+        ]
+
+    def report(self, share: Share = ALL) -> list[Part]:
+        """What changed in the answers of windows since they were last told, as if by a row 0."""
+        assert isinstance(self.reader, WindowReader), "only windows have answers that stay"
+        begin = time.perf_counter()
+        slots = self.registry.living()
+        found = self.reader.report(slots[share.has(self.registry.ids[slots])], self.registry)
+        self._seconds += time.perf_counter() - begin
+        signs: tuple[Literal[-1, 1], ...] = (-1, 1)
+        return [
+            Part(sign, part.rows, part.hits, self.registry.ids, part.results)
+            for sign, part in zip(signs, found, strict=True)
         ]
 
     def _note(self, begin: float, n_rows: int, n_unmatched: int) -> None:

@@ -8,15 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from standfast.arrays import Int64s
-from standfast.engine.reading import Processed
 from standfast.engine.registry import Registry
-from standfast.engine.relations import (
-    Columns,
-    Relation,
-    RelationRows,
-    hits_of,
-    places_of,
-)
+from standfast.engine.relations import Columns, Relation, places_of
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.windows import REPORTED, WindowReader, renumbered
@@ -58,17 +51,12 @@ class ThresholdReader(WindowReader):
         super().advance(latest_us)
         self.strategy.advance(self.lanes.now)
 
-    def process(self, batch: pa.Table, side: int, registry: Registry) -> list[Processed]:
+    def changes(self, slots: Int64s, registry: Registry) -> tuple[Relation, Relation]:
         """The keys that left and those that came."""
         self._put_by(self.strategy.changed())
         rows, self._pending = self._pending, Relation.empty()
-        rows = rows.take(np.isin(rows.slots, registry.living()))
-        parts = []
-        for change in (-1, 1):
-            some = rows.take(rows.raw == change)
-            results = RelationRows(some, self.columns().of(some))
-            parts.append(Processed(np.array([batch.num_rows - 1]), hits_of(some), results))
-        return parts
+        rows = rows.take(np.isin(rows.slots, slots))
+        return rows.take(rows.raw == -1), rows.take(rows.raw == 1)
 
     def columns(self) -> Columns:
         return Columns(self.key_kind(), None, self.strings)

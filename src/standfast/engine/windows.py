@@ -19,11 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from standfast.arrays import Int64s
+from standfast.engine.reading import Processed
 from standfast.engine.registry import Registry
-from standfast.engine.relations import (
-    Columns,
-    Relation,
-)
+from standfast.engine.relations import Columns, Relation, RelationRows, hits_of
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.indexes.lane_kernels import FARTHEST, Bools, Values
@@ -161,6 +159,25 @@ class WindowReader(ABC):
         """Take in rows that were kept; the queries are there already."""
         self.lanes.advance(now_us)
         self._append(rows.codes, rows.times, rows.values, rows.valid)
+
+    def process(self, batch: pa.Table, side: int, registry: Registry) -> list[Processed]:
+        """What the batch, and whatever came unasked before it, changed: by its last row."""
+        return self.report(registry.living(), registry, batch.num_rows - 1)
+
+    def report(self, slots: Int64s, registry: Registry, row: int = 0) -> list[Processed]:
+        """What went from the answers of these slots since the last report, and what came."""
+        rows = np.array([row])
+        return [
+            Processed(rows, hits_of(some), RelationRows(some, self.columns().of(some)))
+            for some in self.changes(slots, registry)
+        ]
+
+    @abstractmethod
+    def changes(self, slots: Int64s, registry: Registry) -> tuple[Relation, Relation]:
+        """Answers of these slots that went since the last report, and those that came.
+
+        All living queries are taken as reported then.
+        """
 
     @abstractmethod
     def use(self, way: str) -> None:

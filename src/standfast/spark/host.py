@@ -62,7 +62,8 @@ class Host:
             wanted = (head["job"], head["version"], head["nonce"])
             send(talk, {"ready": known and (self.job, self.version, self.nonce) == wanted})
         elif head["do"] == "build":
-            self.shard, self.job = build(Spec.from_json(head["spec"]), blobs), name_of(head["spec"])
+            spec, self.job = Spec.from_json(head["spec"]), name_of(head["spec"])
+            self.shard = build(spec, head["shard"], blobs)
             self.version, self.nonce = head["version"], head["nonce"]
             send(talk, {"ready": True})
         else:
@@ -85,14 +86,16 @@ class Host:
         send(talk, {"tally": done.tally, "snapshot": due}, [kept])
 
 
-def build(spec: Spec, entries: list[bytes]) -> Shard:
+def build(spec: Spec, number: int, entries: list[bytes]) -> Shard:
     """A shard from its snapshot and its log, or a new one."""
     if not entries:
-        return Shard(spec)
-    shard = Shard.from_bytes(spec, entries[0])
-    for log in entries[1:]:
-        if log:
-            shard.replay(log)
+        return Shard(spec, number)
+    shard = Shard.from_bytes(spec, entries[0], number)
+    logs = [log for log in entries[1:] if log]
+    for log in logs:
+        shard.replay(log)
+    if logs:
+        shard.settle()
     return shard
 
 

@@ -139,8 +139,8 @@ def _once(packed: Mapping[str, DataFrame], spec: Spec) -> DataFrame:
     """The compact rows of shards that see everything once."""
     text = spec.to_json()
 
-    def once(frame: pd.DataFrame) -> pd.DataFrame:
-        return in_one_go(text, frame)
+    def once(key: tuple[int], frame: pd.DataFrame) -> pd.DataFrame:
+        return in_one_go(text, int(key[0]), frame)
 
     return reduce(DataFrame.union, packed.values()).groupBy("shard").applyInPandas(
         once, COMPACT_DDL
@@ -222,7 +222,7 @@ def _changes(queries: DataFrame, spec: Spec) -> DataFrame:
 
 def _check_holes(spec: Spec, frame: DataFrame) -> None:
     """Have the engine judge the types, with one query that is never registered."""
-    examples = {"int64": 0, "float64": 0.0, "string": "", "timestamp": pd.Timestamp(0, tz="UTC")}
+    examples = {"int64": 0, "float64": 1.0, "string": "", "timestamp": pd.Timestamp(0, tz="UTC")}
     for template in spec.parsed.values():
         row = {"id": [0]}
         for hole in template.holes:

@@ -25,6 +25,7 @@ from standfast.errors import StandfastError
 from standfast.spark.hosting import connected
 from standfast.spark.outputs import COUNTS, TALLY
 from standfast.spark.shard import Shard
+from standfast.spark.shards import shard_keys
 from standfast.spark.spec import Spec, name_of
 from standfast.spark.state import (
     Meta,
@@ -152,7 +153,7 @@ class ShardProcessor(StatefulProcessor):
     def _asked(self, shard: int, meta: Meta, chunks: list[Chunk]) -> Iterator[pd.DataFrame]:
         begin = time.perf_counter()
         with connected(query_id(), shard, self._spec.n_shards) as talk:
-            rebuilt = self._ready(talk, meta)
+            rebuilt = self._ready(talk, shard, meta)
             nonce = uuid.uuid4().hex
             request = {"do": "apply", "nonce": nonce, "meta": asdict(meta)}
             send(talk, request, [chunks_to_bytes(chunks)])
@@ -172,22 +173,24 @@ class ShardProcessor(StatefulProcessor):
         tally["state_us"] += round(1e6 * (time.perf_counter() - before))
         yield _frame(TALLY, b"", tally)
 
-    def _ready(self, talk: Any, meta: Meta) -> bool:
+    def _ready(self, talk: Any, key: int, meta: Meta) -> bool:
         """Make sure that the host has the shard of this version; tells if it had to be rebuilt."""
         asked = {"do": "ask", "job": name_of(self._spec_text), "version": meta.version}
         send(talk, asked | {"nonce": meta.nonce})
         if _answer(talk)[0]["ready"]:
             return False
-        request = {"do": "build", "spec": self._spec_text, "version": meta.version}
+        shard = shard_keys(self._spec.n_shards).index(key)
+        request = {"do": "build", "spec": self._spec_text, "shard": shard, "version": meta.version}
         send(talk, request | {"nonce": meta.nonce}, list(entries(self._cells, meta)))
         _answer(talk)
         return meta.version > 0
 
 
-def in_one_go(spec_text: str, frame: pd.DataFrame) -> pd.DataFrame:
+def in_one_go(spec_text: str, key: int, frame: pd.DataFrame) -> pd.DataFrame:
     """The compact rows of a shard that sees all its chunks once, and then ends."""
     frames: list[pd.DataFrame] = []
-    shard = Shard(Spec.from_json(spec_text))
+    spec = Spec.from_json(spec_text)
+    shard = Shard(spec, shard_keys(spec.n_shards).index(key))
     done = shard.apply(_chunks(frame), lambda kind, body: frames.append(_frame(kind, body, {})))
     return pd.concat([*frames, _frame(TALLY, b"", done.tally)])
 

@@ -1,6 +1,7 @@
 """A shard: the engines of its parts, fed with chunks, asked for answers and for what to keep.
 
     chunks of a micro-batch  ->  changes of queries, rows, times  ->  answers, letters, tally
+                             ->  windows, when all of that is in  ->  answers
                              ->  a log entry: the chunks that leave something behind
 
 The state of a shard is a snapshot and a log. Taking in the log again, without answering, gives the
@@ -12,16 +13,18 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from standfast.engine.answer import Answer
 from standfast.engine.engine import Engine
 from standfast.engine.group import Group
 from standfast.spark import changes
 from standfast.spark.outputs import ANSWERS, COUNTS, LETTER_SCHEMA, LETTERS, packed
+from standfast.spark.shards import AT_THE_END, Part
 from standfast.spark.spec import EVENT, Spec
 from standfast.spark.wire import (
     CHANGES,
@@ -59,8 +62,9 @@ class Done:
 class Shard:
     """The live state of one shard."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, number: int = 0) -> None:
         self.spec = spec
+        self.number = number
         self.registry = 0  # the version of the set of queries
         self._now_us = 0
         self._engines = [spec.engine(part, self._clock) for part in spec.plan.parts]
@@ -89,6 +93,7 @@ class Shard:
             for name, at in ticks.items()
         ]
         self._advance(ticks)
+        self._report(done)
         done.log = chunks_to_bytes(kept) if kept else b""
         self._tally(done, begin)
         return done
@@ -110,14 +115,19 @@ class Shard:
         self._advance(ticks)
         self.registry += any(chunk.kind == CHANGES for chunk in chunks)
 
+    def settle(self) -> None:
+        """The log was taken in again: what windows say now has been told."""
+        for part, engine in self._windows():
+            engine.report(self.spec.plan.share(part, self.number))
+
     def to_bytes(self) -> bytes:
         """Everything, for a snapshot."""
         return framed({"registry": self.registry}, [e.to_bytes() for e in self._engines])
 
     @staticmethod
-    def from_bytes(spec: Spec, data: bytes) -> Shard:
+    def from_bytes(spec: Spec, data: bytes, number: int = 0) -> Shard:
         """The shard that `to_bytes` was asked of."""
-        shard = Shard(spec)
+        shard = Shard(spec, number)
         head, engines = unframed(data)
         shard.registry = head["registry"]
         shard._engines = [Engine.from_bytes(engine, clock=shard._clock) for engine in engines]
@@ -158,20 +168,12 @@ class Shard:
         is_counted = self.spec.plan.counter(name) == chunk.part
         before = engine.counters(name)
         for piece in self._pieces(chunk.part, table):
-            events = piece[EVENT].combine_chunks()
-            found = engine.push(name, piece.drop_columns([EVENT]))
-            n_answers = n_affected = 0
-            for template, answer in found.items():
-                for rows in self.spec.output.written(answer, events):
-                    n_answers += rows.num_rows
-                    n_affected += self.spec.output.n_affected(rows)
-                    shared = {"template": template, "input": name, "registry": self.registry}
-                    done.emit(ANSWERS, packed(rows, **shared))
-            done.tally["answers"] += n_answers
-            done.tally["affected"] += n_affected
-            # Counts are small however many queries they count.
-            n_written = n_answers if self.spec.form == "counts" else n_affected
-            self._per_row[chunk.part] = n_written / max(1, piece.num_rows)
+            events, rows = piece[EVENT].combine_chunks(), piece.drop_columns([EVENT])
+            if self.spec.plan.parts[chunk.part].deal in AT_THE_END:
+                engine.store(name, rows)
+            else:
+                n_written = self._write(done, name, engine.push(name, rows), events)
+                self._per_row[chunk.part] = n_written / max(1, piece.num_rows)
             letters = engine.dead_letters(take=True)
             if is_counted and letters.num_rows:
                 done.emit(LETTERS, packed(_letters(letters, events)))
@@ -179,6 +181,34 @@ class Shard:
             after = engine.counters(name)
             for what in COUNTERS:
                 done.tally[what] += after[what] - before[what]
+
+    def _report(self, done: Done) -> None:
+        """Answer windows, when all rows are there and the time is known; no event stands for it."""
+        nobody = pa.nulls(1, self.spec.output.event)
+        for part, engine in self._windows():
+            found = engine.report(self.spec.plan.share(part, self.number))
+            for template, answer in found.items():
+                (name,) = engine.groups[template].inputs
+                self._write(done, name, {template: answer}, nobody)
+
+    def _windows(self) -> Iterator[tuple[Part, Engine]]:
+        for part, engine in zip(self.spec.plan.parts, self._engines, strict=True):
+            if part.deal in AT_THE_END:
+                yield part, engine
+
+    def _write(self, done: Done, name: str, found: Mapping[str, Answer], events: pa.Array) -> int:
+        """Hand over what an input brought; returns how much it was."""
+        n_answers = n_affected = 0
+        for template, answer in found.items():
+            for rows in self.spec.output.written(answer, events):
+                n_answers += rows.num_rows
+                n_affected += self.spec.output.n_affected(rows)
+                shared = {"template": template, "input": name, "registry": self.registry}
+                done.emit(ANSWERS, packed(rows, **shared))
+        done.tally["answers"] += n_answers
+        done.tally["affected"] += n_affected
+        # Counts are small however many queries they count.
+        return n_answers if self.spec.form == "counts" else n_affected
 
     def _pieces(self, part: int, table: pa.Table) -> Iterator[pa.Table]:
         """Rows that are pushed together."""

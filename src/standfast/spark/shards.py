@@ -4,11 +4,14 @@
     rows      filters of streams               none                   one shard
     keys      equality joins, tables by key    the slices of a bucket one of them
     events    band joins, everything else      all shards             one of them
+    windows   aggregates over windows          the slices of a bucket all, each for its queries
+    marks     thresholds per key               one shard              that one
 
 Shards form a grid of buckets and slices. The bucket of a row follows from its key, the slice from
 where it stands, so a key that has most of the rows still keeps all slices of its bucket busy.
 Queries are on every shard: a shard that holds a tenth of them needs nearly as long for an event,
-because the groups are as many (decision 013).
+because the groups are as many (decision 013). Windows are answered once, at the end of a
+micro-batch, and there a tenth of the queries is a tenth of the work.
 """
 
 from __future__ import annotations
@@ -23,12 +26,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from standfast.errors import BadInput, UnsupportedQuery
+from standfast.engine.sharing import Share
+from standfast.errors import BadInput
 from standfast.model.query import BandJoin, Filter, KeyThreshold, Kind, WindowAggregate
 from standfast.model.stream import Input
 from standfast.model.template import Template
 
-Deal = Literal["rows", "keys", "events"]
+Deal = Literal["rows", "keys", "events", "windows", "marks"]
+AT_THE_END = frozenset(["windows", "marks"])  # deals that are answered once a micro-batch
 Int64s = npt.NDArray[np.int64]
 _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 # Of Murmur3, as Spark uses it.
@@ -55,8 +60,14 @@ class Plan:
 
     def grid(self, part: Part) -> tuple[int, int]:
         """How many buckets and slices a part has."""
-        slices = _slices(self.n_shards) if part.deal == "keys" else self.n_shards
+        slices = _slices(self.n_shards) if part.keys else self.n_shards
+        slices = 1 if part.deal == "marks" else slices
         return self.n_shards // slices, slices
+
+    def share(self, part: Part, shard: int) -> Share:
+        """The queries that a shard tells of, of windows."""
+        slices = self.grid(part)[1]
+        return Share(shard % slices, slices)
 
     def counter(self, name: str) -> int:
         """The part that counts the rows of an input: the first that reads it."""
@@ -73,18 +84,25 @@ class Plan:
                 "keys": f"{buckets} buckets by {keys}, {slices} slices each; "
                 "stored on all slices of a bucket, answered on one",
                 "events": "stored on every shard, answered on one",
+                "windows": f"{buckets} buckets by {keys}, {slices} slices each; stored on all "
+                "slices of a bucket, each answers for its share of the queries"
+                if keys
+                else "stored on every shard, each answers for its share of the queries",
+                "marks": f"each key of {keys} on one shard",
             }[part.deal]
             yield f"{', '.join(part.templates)}: {how}; all queries on every shard"
 
 
-def plan(templates: Mapping[str, Template], inputs: Mapping[str, Input], n_shards: int) -> Plan:
+def plan(
+    templates: Mapping[str, Template], inputs: Mapping[str, Input], n_shards: int, form: str
+) -> Plan:
     """Put templates that deal alike into one part."""
     parts: list[Part] = []
     for name, template in templates.items():
-        deal, keys, read = _dealt(template, inputs)
+        deal, keys, read = _dealt(template, inputs, form)
         for i, part in enumerate(parts):
             agree = all(part.keys.get(n, key) == key for n, key in keys.items())
-            if part.deal == deal and agree:
+            if part.deal == deal and agree and bool(part.keys) == bool(keys):
                 together = tuple(dict.fromkeys(part.inputs + read))
                 parts[i] = Part(deal, (*part.templates, name), together, {**part.keys, **keys})
                 break
@@ -97,14 +115,15 @@ def plan(templates: Mapping[str, Template], inputs: Mapping[str, Input], n_shard
 
 
 def _dealt(
-    template: Template, inputs: Mapping[str, Input]
+    template: Template, inputs: Mapping[str, Input], form: str
 ) -> tuple[Deal, dict[str, tuple[str, ...]], tuple[str, ...]]:
     question = template.question
     if isinstance(question, WindowAggregate | KeyThreshold):
-        raise UnsupportedQuery(
-            f"template {template.name!r}: windows are not dealt to shards yet",
-            hint="answer them in an engine of their own",
-        )
+        # In forms that name queries, not rows, each query has to be named by one shard.
+        by: tuple[str, ...] = (question.key,) if question.key and form == "rows" else ()
+        is_mark = by and isinstance(question, KeyThreshold)
+        found = {question.input: by} if by else {}
+        return "marks" if is_mark else "windows", found, (question.input,)
     if isinstance(question, Filter):
         key = inputs[question.input].key
         only = (question.input,)

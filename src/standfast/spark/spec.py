@@ -40,7 +40,7 @@ class Spec:
 
     @cached_property
     def plan(self) -> Plan:
-        return plan(self.parsed, self.inputs, self.n_shards)
+        return plan(self.parsed, self.inputs, self.n_shards, self.form)
 
     @cached_property
     def output(self) -> Output:
@@ -105,11 +105,13 @@ class Spec:
     def digest(self) -> str:
         """Tells jobs apart whose state does not fit each other.
 
-        The order of inputs and templates counts: the log of a shard has their numbers.
+        The order of inputs and templates counts: the log of a shard has their numbers. So do the
+        deals, which follow from the form of the output where there are windows.
         """
         known = json.loads(self.to_json())
         del known["strategies"], known["form"], known["n_shards"]
         known["order"] = [list(self.inputs), list(self.templates)]
+        known["deals"] = [[part.deal, part.templates] for part in self.plan.parts]
         return name_of(json.dumps(known, sort_keys=True))
 
 
