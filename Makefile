@@ -49,7 +49,8 @@ figures: $(READY)
 	$(BIN)/python -m benchmarks --full
 
 # Everything is pinned with hashes and comes as wheels, so nothing is compiled here; only pyspark,
-# which has no wheel, is unpacked from its source archive.
+# which has no wheel, is unpacked from its source archive. Python's own bytecode is made at once, on
+# all cores: Spark starts many processes, and without it each reads every module from its source.
 $(READY): requirements.lock pyproject.toml
 	@found=; \
 	for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -70,6 +71,7 @@ $(READY): requirements.lock pyproject.toml
 	  --no-compile --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet \
 	  --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q -j 0 .venv/lib src
 	@touch $@
 
 lock: $(READY)

@@ -1,8 +1,8 @@
 """Standfast keeps millions of standing queries answered over streams of data."""
 
-from standfast.engine.answer import Answer, Spans
-from standfast.engine.engine import Engine
-from standfast.engine.group import Group
+from typing import TYPE_CHECKING
+
+from standfast._lazy import lazy
 from standfast.errors import (
     BadInput,
     BadParameters,
@@ -10,7 +10,12 @@ from standfast.errors import (
     StandfastError,
     UnsupportedQuery,
 )
-from standfast.operators.aggregates import UserAggregate
+
+if TYPE_CHECKING:
+    from standfast.engine.answer import Answer, Spans
+    from standfast.engine.engine import Engine
+    from standfast.engine.group import Group
+    from standfast.operators.aggregates import UserAggregate
 
 __all__ = [
     "Answer",
@@ -24,3 +29,14 @@ __all__ = [
     "UnsupportedQuery",
     "UserAggregate",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Answer": "standfast.engine.answer",
+        "Spans": "standfast.engine.answer",
+        "Engine": "standfast.engine.engine",
+        "Group": "standfast.engine.group",
+        "UserAggregate": "standfast.operators.aggregates",
+    },
+)

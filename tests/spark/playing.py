@@ -38,7 +38,9 @@ def chunks_of(
         cuts = np.linspace(0, table.num_rows, tasks + 1).astype(int)
         for task in range(tasks):
             part = table.slice(cuts[task], cuts[task + 1] - cuts[task])
-            take(pack_rows(spec, keys, number, _arrived(part).to_batches(), Place(batch, task)))
+            take(
+                pack_rows(spec.brief, keys, number, _arrived(part).to_batches(), Place(batch, task))
+            )
     rng = np.random.default_rng(batch)  # Spark brings chunks in any order
     return [[chunks[i] for i in rng.permutation(len(chunks))] for chunks in found]
 

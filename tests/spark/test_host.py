@@ -23,9 +23,10 @@ from tests.spark.playing import chunks_of
 from standfast.errors import StandfastError
 from standfast.model.stream import Input
 from standfast.spark import hosting
+from standfast.spark.brief import name_of
 from standfast.spark.host import Host
 from standfast.spark.outputs import ANSWERS
-from standfast.spark.spec import Spec, name_of
+from standfast.spark.spec import Spec
 from standfast.spark.state import Meta
 from standfast.spark.talk import Gone, receive, send
 from standfast.spark.wire import chunks_to_bytes

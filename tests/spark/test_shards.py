@@ -9,10 +9,12 @@ import pytest
 from standfast.errors import BadInput
 from standfast.model.stream import Input
 from standfast.model.template import Template
+from standfast.spark.brief import EVENT
 from standfast.spark.outputs import form_of
 from standfast.spark.packing import ARRIVED, Place, pack_rows
-from standfast.spark.shards import hashed, plan, shard_keys, spark_hash
-from standfast.spark.spec import EVENT, Spec
+from standfast.spark.planning import plan
+from standfast.spark.shards import hashed, shard_keys, spark_hash
+from standfast.spark.spec import Spec
 from standfast.spark.wire import NO_TIME, ROWS, TICK, Chunk
 
 INPUTS = {
@@ -65,7 +67,7 @@ def packed(spec: Spec, number: int, table: pa.Table) -> list[tuple[int, Chunk]]:
     keys = list(range(spec.n_shards))
     return [
         (row.pop("shard"), Chunk(**{name: row[name] for name in Chunk._fields}))
-        for batch in pack_rows(spec, keys, number, batches, Place(3, 1))
+        for batch in pack_rows(spec.brief, keys, number, batches, Place(3, 1))
         for row in batch.to_pylist()
     ]
 

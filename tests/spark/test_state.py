@@ -41,13 +41,13 @@ def spec_of(n_shards: int = 2, sql: str = "SELECT * FROM s WHERE v > :x") -> Spe
 def test_what_is_written_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "PIECE", 10)
     cells, spec = Cells(), spec_of()
-    meta = state.read_meta(cells, spec)
+    meta = state.read_meta(cells, spec.brief)
     assert (meta.version, list(state.entries(cells, meta))) == (0, [])
     written = [b"a snapshot of some size", b"log", b"", b"exactly 10"]
     meta = state.write_snapshot(cells, meta, written[0], "n0")
     for i, log in enumerate(written[1:]):
         meta = state.write_log(cells, meta, log, f"n{i + 1}")
-    again = state.read_meta(cells, spec)
+    again = state.read_meta(cells, spec.brief)
     assert again == meta
     assert (again.version, again.nonce) == (4, "n3")
     assert list(state.entries(cells, again)) == written
@@ -57,7 +57,7 @@ def test_what_is_written_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_snapshot_replaces_everything_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "PIECE", 4)
     cells = Cells()
-    meta = state.write_snapshot(cells, state.read_meta(cells, spec_of()), b"0123456789", "a")
+    meta = state.write_snapshot(cells, state.read_meta(cells, spec_of().brief), b"0123456789", "a")
     meta = state.write_log(cells, meta, b"log", "b")
     meta = state.write_snapshot(cells, meta, b"new", "c")
     assert list(state.entries(cells, meta)) == [b"new"]
@@ -67,7 +67,7 @@ def test_a_snapshot_replaces_everything_before(monkeypatch: pytest.MonkeyPatch) 
 
 def test_snapshots_cost_a_constant_factor_of_the_log() -> None:
     cells, written, logged = Cells(), 0, 0
-    meta, size = state.read_meta(cells, spec_of()), 100_000
+    meta, size = state.read_meta(cells, spec_of().brief), 100_000
     for step in range(400):
         if state.is_snapshot_due(meta, size):
             total = size * (step + 1)
@@ -89,19 +89,19 @@ def test_many_small_entries_are_put_together() -> None:
 
 def test_another_number_of_shards_is_refused_with_what_to_do() -> None:
     cells = Cells()
-    state.write_snapshot(cells, state.read_meta(cells, spec_of(2)), b"x", "a")
+    state.write_snapshot(cells, state.read_meta(cells, spec_of(2).brief), b"x", "a")
     with pytest.raises(WrongState, match="written with 2 shards, the job has 4") as caught:
-        state.read_meta(cells, spec_of(4))
+        state.read_meta(cells, spec_of(4).brief)
     assert caught.value.hint == "go on with shards = 2, or start with a new checkpoint"
 
 
 def test_another_job_is_refused_and_another_strategy_is_not() -> None:
     cells, spec = Cells(), spec_of()
-    state.write_snapshot(cells, state.read_meta(cells, spec), b"x", "a")
+    state.write_snapshot(cells, state.read_meta(cells, spec.brief), b"x", "a")
     with pytest.raises(WrongState, match="other inputs or templates"):
-        state.read_meta(cells, spec_of(sql="SELECT * FROM s WHERE v < :x"))
+        state.read_meta(cells, spec_of(sql="SELECT * FROM s WHERE v < :x").brief)
     naive = Spec(spec.inputs, spec.templates, {"q": "naive"}, "counts", spec.n_shards)
-    assert state.read_meta(cells, naive).version == 1
+    assert state.read_meta(cells, naive.brief).version == 1
 
 
 def test_inputs_and_templates_in_another_order_are_another_job() -> None:

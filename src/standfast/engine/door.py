@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from standfast.arrays import Int64s
 from standfast.engine.identities import EVER, Identities
-from standfast.model.rows import Rejection, read_rows
+from standfast.model.rows import AHEAD_US, Rejection, read_rows
 from standfast.model.stream import Input
 
 DEAD_LETTERS = pa.schema(
@@ -35,8 +35,6 @@ DEAD_LETTERS = pa.schema(
 )
 # Tables of dead letters held one by one before they are put together.
 FEW_LETTERS = 64
-# How far ahead of the clock a time may lie: five minutes.
-AHEAD_US = 300_000_000
 
 Mask = npt.NDArray[np.bool_]
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from standfast.arrays import Int64s
-
+Int64s = npt.NDArray[np.int64]
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 

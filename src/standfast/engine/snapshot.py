@@ -118,7 +118,7 @@ def _state_of(tables: list[pa.Table], users: dict[str, UserAggregate]) -> State:
     state.strings.codes, state.strings.next_code = manifest["strings"], manifest["next_code"]
     parts = iter(rest)
     for entry in manifest["inputs"]:
-        source = Input(**entry["input"] | {"key": tuple(entry["input"]["key"])})
+        source = Input.of(entry["input"])
         door, store = Door(source, follows=state.follows), Store(source, state.strings)
         door.counters, door.latest_us = Counters(**entry["counters"]), entry["latest_us"]
         door.letters = [next(parts)]

@@ -55,6 +55,8 @@ ARROW_TYPES: dict[Kind, Any] = {
     "string": pa.string(),
 }
 MAX_TIME_US = (2**63 - 1) // 1000  # the last microsecond that nanosecond clocks can show, in 2262
+# How far ahead of the clock a time may lie: five minutes.
+AHEAD_US = 300_000_000
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from standfast.errors import BadInput
 from standfast.model.names import did_you_mean, is_identifier, shown
@@ -30,6 +30,11 @@ class Input:
     time: str | None = None
     lateness_us: int | None = None
     id: str | None = None
+
+    @staticmethod
+    def of(entry: Mapping[str, Any]) -> Input:
+        """The input that was written down as a dict."""
+        return Input(**{**entry, "key": tuple(entry["key"])})
 
     @staticmethod
     def stream(

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from standfast.errors import StandfastError
+from standfast.spark.brief import name_of
 from standfast.spark.hosting import lives
 from standfast.spark.shard import Shard
-from standfast.spark.spec import Spec, name_of
+from standfast.spark.spec import Spec
 from standfast.spark.state import Meta, is_snapshot_due
 from standfast.spark.talk import Gone, receive, send
 from standfast.spark.wire import chunks_from_bytes

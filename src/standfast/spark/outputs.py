@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from standfast.engine.answer import Answer
 from standfast.errors import BadInput
 from standfast.model.names import did_you_mean
 from standfast.spark.thrift import spare_modules
 from standfast.spark.wire import framed, from_ipc, to_ipc, unframed
+
+if TYPE_CHECKING:
+    from standfast.engine.answer import Answer
 
 Form = Literal["pairs", "rows", "counts", "spans"]
 FORMS: tuple[str, ...] = get_args(Form)

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from standfast.engine.door import AHEAD_US
 from standfast.errors import BadInput
+from standfast.model.rows import AHEAD_US
+from standfast.spark.brief import EVENT, Brief
 from standfast.spark.shards import Part, places
-from standfast.spark.spec import EVENT, Spec
+from standfast.spark.thrift import spare_modules
 from standfast.spark.wire import CHANGES, CHUNK_FIELDS, NO_TIME, ROWS, TICK, Chunk, to_ipc
 
 # Rows of a task that are cut into chunks together.
@@ -42,11 +43,25 @@ class Place(NamedTuple):
         return Place(int(batch or 0), context.partitionId())
 
 
+def rows_packer(
+    brief_text: str, keys: list[int], number: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """`pack_rows` as a task of Spark does it."""
+    spare_modules()
+    yield from pack_rows(Brief.from_json(brief_text), keys, number, batches, Place.current())
+
+
+def changes_packer(keys: list[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """`pack_changes` as a task of Spark does it."""
+    spare_modules()
+    yield from pack_changes(keys, batches, Place.current())
+
+
 def pack_rows(
-    spec: Spec, keys: list[int], number: int, batches: Iterable[pa.RecordBatch], place: Place
+    brief: Brief, keys: list[int], number: int, batches: Iterable[pa.RecordBatch], place: Place
 ) -> Iterator[pa.RecordBatch]:
     """The chunks of one task's rows of the input with this number."""
-    source = spec.inputs[spec.names[number]]
+    source = brief.inputs[brief.names[number]]
     seen = n_chunks = 0
     is_met = False  # whether the first shard has any of the rows
     latest: int | None = None
@@ -64,10 +79,10 @@ def pack_rows(
             latest = max(filter(lambda t: t is not None, (latest, newest)), default=None)
         table = table.append_column(EVENT, events)
         rows = []
-        for p, part in enumerate(spec.plan.parts):
+        for p, part in enumerate(brief.plan.parts):
             if source.name not in part.inputs:
                 continue
-            for shards, owner, some in _dealt(spec, part, number, table):
+            for shards, owner, some in _dealt(brief, part, number, table):
                 chunk = Chunk(
                     ROWS, number, p, place.task, n_chunks, False, some.num_rows, arrived,
                     to_ipc(some),
@@ -112,12 +127,12 @@ def _together(batches: list[pa.RecordBatch]) -> tuple[pa.Table, int]:
 
 
 def _dealt(
-    spec: Spec, part: Part, number: int, table: pa.Table
+    brief: Brief, part: Part, number: int, table: pa.Table
 ) -> Iterator[tuple[range, int, pa.Table]]:
     """The shards that get some rows, the one that answers them, and the rows."""
-    source = spec.inputs[spec.names[number]]
-    n_slices = spec.plan.grid(part)[1]
-    bucket, slice_ = places(spec.plan, part, source, table)
+    source = brief.inputs[brief.names[number]]
+    n_slices = brief.plan.grid(part)[1]
+    bucket, slice_ = places(brief.plan, part, source, table)
     cells = bucket * n_slices + slice_
     order = np.argsort(cells, kind="stable")
     owners, starts = np.unique(cells[order], return_index=True)

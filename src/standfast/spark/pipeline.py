@@ -25,12 +25,12 @@ from standfast.model.names import shown
 from standfast.model.parameters import read_parameters
 from standfast.model.stream import Input
 from standfast.spark import outputs, packing
+from standfast.spark.once import in_one_go
 from standfast.spark.outputs import COUNTS, LETTER_SCHEMA, WIDEST
-from standfast.spark.processor import COMPACT_DDL, ShardProcessor, in_one_go
+from standfast.spark.processor import COMPACT_DDL, ShardProcessor
 from standfast.spark.shards import shard_keys
 from standfast.spark.sources import KINDS, SPARK_TYPES, Source, read, taken
 from standfast.spark.spec import Spec
-from standfast.spark.thrift import spare_modules
 from standfast.spark.wire import CHUNK_DDL
 
 METRICS = "standfast"  # the name of the observed counts
@@ -114,13 +114,13 @@ def attached(
     )
     assert spec.output.schema, "refused here what cannot be asked"
     keys = shard_keys(n_shards)
-    text = spec.to_json()
+    brief = spec.brief.to_json()
     packed = {
-        name: _packed(taken(source, declared[name]), partial(_pack_rows, text, keys, i))
+        name: _packed(taken(source, declared[name]), partial(packing.rows_packer, brief, keys, i))
         for i, (name, source) in enumerate(sources.items())
     }
     if queries is not None:
-        packed["queries"] = _packed(_changes(queries, spec), partial(_pack_changes, keys))
+        packed["queries"] = _packed(_changes(queries, spec), partial(packing.changes_packer, keys))
     if any(frame.isStreaming for frame in packed.values()):
         return Job(spec, _streamed(spark, packed, spec))
     counted = Observation(METRICS)
@@ -158,7 +158,8 @@ def _streamed(spark: SparkSession, packed: Mapping[str, DataFrame], spec: Spec) 
         reduce(DataFrame.union, live)
         .groupBy("shard")
         .transformWithStateInPandas(
-            statefulProcessor=ShardProcessor(spec.to_json()), outputStructType=COMPACT_DDL,
+            statefulProcessor=ShardProcessor(spec.to_json(), spec.brief.to_json()),
+            outputStructType=COMPACT_DDL,
             outputMode="Append", timeMode="None", initialState=first,
         )
     )  # fmt: skip
@@ -174,19 +175,6 @@ def _packed(frame: DataFrame, pack: Callable[..., Iterator[pa.RecordBatch]]) -> 
     """The chunks of a frame, which carry the time of their micro-batch."""
     arrived = functions.current_timestamp().cast(types.TimestampType()).alias(packing.ARRIVED)
     return frame.select("*", arrived).mapInArrow(pack, CHUNK_DDL)
-
-
-def _pack_rows(
-    spec_text: str, keys: list[int], number: int, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    spare_modules()
-    spec = Spec.from_json(spec_text)
-    yield from packing.pack_rows(spec, keys, number, batches, packing.Place.current())
-
-
-def _pack_changes(keys: list[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    spare_modules()
-    yield from packing.pack_changes(keys, batches, packing.Place.current())
 
 
 def _changes(queries: DataFrame, spec: Spec) -> DataFrame:

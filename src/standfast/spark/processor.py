@@ -22,11 +22,10 @@ from pyspark.sql import types
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from standfast.errors import StandfastError
+from standfast.spark.brief import Brief, name_of
 from standfast.spark.hosting import connected
 from standfast.spark.outputs import COUNTS, TALLY
-from standfast.spark.shard import Shard
 from standfast.spark.shards import shard_keys
-from standfast.spark.spec import Spec, name_of
 from standfast.spark.state import (
     Meta,
     entries,
@@ -94,12 +93,13 @@ class SparkCells:
 class ShardProcessor(StatefulProcessor):
     """Takes in the chunks of one shard in each micro-batch."""
 
-    def __init__(self, spec_text: str) -> None:
-        self._spec_text = spec_text
+    def __init__(self, spec_text: str, brief_text: str) -> None:
+        self._spec_text = spec_text  # for the hosts
+        self._brief_text = brief_text
 
     @cached_property
-    def _spec(self) -> Spec:
-        return Spec.from_json(self._spec_text)
+    def _brief(self) -> Brief:
+        return Brief.from_json(self._brief_text)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         spare_modules()
@@ -110,14 +110,14 @@ class ShardProcessor(StatefulProcessor):
         piece = 0
         while self._cells.found(WAITING, piece) is not None:
             piece += 1
-        for chunk in _chunks(initialState):
+        for chunk in chunks_in(initialState):
             self._cells.write_entry(WAITING, piece, chunks_to_bytes([chunk]))
             piece += 1
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        meta = read_meta(self._cells, self._spec)
+        meta = read_meta(self._cells, self._brief)
         waiting = [] if meta.version else self._waiting()
-        chunks = waiting + [chunk for frame in rows for chunk in _chunks(frame)]
+        chunks = waiting + [chunk for frame in rows for chunk in chunks_in(frame)]
         yield from self._applied(int(key[0]), meta, chunks)
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class ShardProcessor(StatefulProcessor):
 
     def _asked(self, shard: int, meta: Meta, chunks: list[Chunk]) -> Iterator[pd.DataFrame]:
         begin = time.perf_counter()
-        with connected(query_id(), shard, self._spec.n_shards) as talk:
+        with connected(query_id(), shard, self._brief.n_shards) as talk:
             rebuilt = self._ready(talk, shard, meta)
             nonce = uuid.uuid4().hex
             request = {"do": "apply", "nonce": nonce, "meta": asdict(meta)}
@@ -161,7 +161,7 @@ class ShardProcessor(StatefulProcessor):
                 head, blobs = _answer(talk)
                 if "tally" in head:
                     break
-                yield _frame(head["kind"], blobs[0], {})
+                yield compact(head["kind"], blobs[0], {})
         tally, before = head["tally"], time.perf_counter()
         write = write_snapshot if head["snapshot"] else write_log
         meta = write(self._cells, meta, blobs[0], nonce)
@@ -171,7 +171,7 @@ class ShardProcessor(StatefulProcessor):
             round(1e6 * (before - begin)) - tally["engine_us"] - tally["state_us"]
         )
         tally["state_us"] += round(1e6 * (time.perf_counter() - before))
-        yield _frame(TALLY, b"", tally)
+        yield compact(TALLY, b"", tally)
 
     def _ready(self, talk: Any, key: int, meta: Meta) -> bool:
         """Make sure that the host has the shard of this version; tells if it had to be rebuilt."""
@@ -179,20 +179,11 @@ class ShardProcessor(StatefulProcessor):
         send(talk, asked | {"nonce": meta.nonce})
         if _answer(talk)[0]["ready"]:
             return False
-        shard = shard_keys(self._spec.n_shards).index(key)
+        shard = shard_keys(self._brief.n_shards).index(key)
         request = {"do": "build", "spec": self._spec_text, "shard": shard, "version": meta.version}
         send(talk, request | {"nonce": meta.nonce}, list(entries(self._cells, meta)))
         _answer(talk)
         return meta.version > 0
-
-
-def in_one_go(spec_text: str, key: int, frame: pd.DataFrame) -> pd.DataFrame:
-    """The compact rows of a shard that sees all its chunks once, and then ends."""
-    frames: list[pd.DataFrame] = []
-    spec = Spec.from_json(spec_text)
-    shard = Shard(spec, shard_keys(spec.n_shards).index(key))
-    done = shard.apply(_chunks(frame), lambda kind, body: frames.append(_frame(kind, body, {})))
-    return pd.concat([*frames, _frame(TALLY, b"", done.tally)])
 
 
 def query_id() -> str:
@@ -209,13 +200,13 @@ def _answer(talk: Any) -> tuple[dict[str, Any], list[bytes]]:
     return head, blobs
 
 
-def _chunks(frame: pd.DataFrame) -> list[Chunk]:
+def chunks_in(frame: pd.DataFrame) -> list[Chunk]:
     """The chunks of a frame that Spark hands over."""
     columns = [frame[name].tolist() for name in Chunk._fields]
     chunks = [Chunk._make(values) for values in zip(*columns, strict=True)]
     return [chunk._replace(body=bytes(chunk.body)) for chunk in chunks]
 
 
-def _frame(kind: int, body: bytes, tally: dict[str, int]) -> pd.DataFrame:
+def compact(kind: int, body: bytes, tally: dict[str, int]) -> pd.DataFrame:
     counts = {name: [tally.get(name, 0)] for name in COUNTS}
     return pd.DataFrame({"kind": [kind], "body": [body], **counts})

@@ -23,9 +23,10 @@ from standfast.engine.answer import Answer
 from standfast.engine.engine import Engine
 from standfast.engine.group import Group
 from standfast.spark import changes
+from standfast.spark.brief import EVENT
 from standfast.spark.outputs import ANSWERS, COUNTS, LETTER_SCHEMA, LETTERS, packed
 from standfast.spark.shards import AT_THE_END, Part
-from standfast.spark.spec import EVENT, Spec
+from standfast.spark.spec import Spec
 from standfast.spark.wire import (
     CHANGES,
     NO_TIME,

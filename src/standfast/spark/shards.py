@@ -22,15 +22,12 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from standfast.engine.sharing import Share
-from standfast.errors import BadInput
-from standfast.model.query import BandJoin, Filter, KeyThreshold, Kind, WindowAggregate
+from standfast.model.query import Kind
 from standfast.model.stream import Input
-from standfast.model.template import Template
 
 Deal = Literal["rows", "keys", "events", "windows", "marks"]
 AT_THE_END = frozenset(["windows", "marks"])  # deals that are answered once a micro-batch
@@ -93,51 +90,6 @@ class Plan:
             yield f"{', '.join(part.templates)}: {how}; all queries on every shard"
 
 
-def plan(
-    templates: Mapping[str, Template], inputs: Mapping[str, Input], n_shards: int, form: str
-) -> Plan:
-    """Put templates that deal alike into one part."""
-    parts: list[Part] = []
-    for name, template in templates.items():
-        deal, keys, read = _dealt(template, inputs, form)
-        for i, part in enumerate(parts):
-            agree = all(part.keys.get(n, key) == key for n, key in keys.items())
-            if part.deal == deal and agree and bool(part.keys) == bool(keys):
-                together = tuple(dict.fromkeys(part.inputs + read))
-                parts[i] = Part(deal, (*part.templates, name), together, {**part.keys, **keys})
-                break
-        else:
-            parts.append(Part(deal, (name,), read, keys))
-    unread = [name for name in inputs if not any(name in part.inputs for part in parts)]
-    if unread:
-        raise BadInput(f"no template reads the input {unread[0]!r}", hint="leave it out")
-    return Plan(n_shards, tuple(parts))
-
-
-def _dealt(
-    template: Template, inputs: Mapping[str, Input], form: str
-) -> tuple[Deal, dict[str, tuple[str, ...]], tuple[str, ...]]:
-    question = template.question
-    if isinstance(question, WindowAggregate | KeyThreshold):
-        # In forms that name queries, not rows, each query has to be named by one shard.
-        by: tuple[str, ...] = (question.key,) if question.key and form == "rows" else ()
-        is_mark = by and isinstance(question, KeyThreshold)
-        found = {question.input: by} if by else {}
-        return "marks" if is_mark else "windows", found, (question.input,)
-    if isinstance(question, Filter):
-        key = inputs[question.input].key
-        only = (question.input,)
-        return ("keys", {question.input: key}, only) if key else ("rows", {}, only)
-    read = tuple(dict.fromkeys(side.input for side in question.sides))
-    keys: dict[str, tuple[str, ...]] = {side.input: (side.column,) for side in question.sides}
-    same = all(keys[side.input] == (side.column,) for side in question.sides)
-    # A row of a table that changes its join column would have to leave its old bucket.
-    follows = all(inputs[name].key in ((), key) for name, key in keys.items())
-    if isinstance(question, BandJoin) or not same or not follows:
-        return "events", {}, read
-    return "keys", keys, read
-
-
 def _slices(n_shards: int) -> int:
     """The fewest slices of a bucket, above one, that fill the grid."""
     return next((n for n in range(2, n_shards + 1) if n_shards % n == 0), 1)
@@ -163,6 +115,8 @@ def places(plan: Plan, part: Part, source: Input, rows: pa.Table) -> tuple[Int64
 def hashed(column: pa.ChunkedArray, kind: Kind) -> npt.NDArray[np.uint64]:
     """A number for each value, the same for equal values on every machine; 0 for null."""
     if kind == "string":
+        import pandas as pd  # here, because a host of a shard never needs it
+
         values = column.combine_chunks().fill_null("").to_numpy(zero_copy_only=False)
         return np.asarray(pd.util.hash_array(values.astype(object)), np.uint64)
     if kind == "float64":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -15,10 +14,10 @@ from standfast.model.query import Filter, KeyThreshold, WindowAggregate
 from standfast.model.rows import ARROW_TYPES
 from standfast.model.stream import Input
 from standfast.model.template import Template
+from standfast.spark.brief import Brief, name_of
 from standfast.spark.outputs import Form, Output, output_of
-from standfast.spark.shards import Part, Plan, plan
-
-EVENT = "standfast event"  # names each row in a chunk; no user's column is called so
+from standfast.spark.planning import plan
+from standfast.spark.shards import Part, Plan
 
 
 @dataclass(frozen=True)
@@ -95,10 +94,7 @@ class Spec:
     def from_json(text: str) -> Spec:
         """What `to_json` wrote, read once in each process."""
         known = json.loads(text)
-        inputs = {
-            name: Input(**entry | {"key": tuple(entry["key"])})
-            for name, entry in known["inputs"].items()
-        }
+        inputs = {name: Input.of(entry) for name, entry in known["inputs"].items()}
         return Spec(**known | {"inputs": inputs})
 
     @cached_property
@@ -114,7 +110,7 @@ class Spec:
         known["deals"] = [[part.deal, part.templates] for part in self.plan.parts]
         return name_of(json.dumps(known, sort_keys=True))
 
-
-def name_of(text: str) -> str:
-    """A short name for a job as `to_json` wrote it: another form of output has another."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    @cached_property
+    def brief(self) -> Brief:
+        """What those must know who only move rows."""
+        return Brief(self.inputs, self.plan, self.digest)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from standfast.errors import StandfastError
-from standfast.spark.spec import Spec
+from standfast.spark.brief import Brief
 
 PIECE = 1 << 20
 # The log may grow to this part of the snapshot, and to this many entries, before a new snapshot.
@@ -52,19 +52,19 @@ class Meta:
     log_bytes: int = 0
 
 
-def read_meta(cells: Cells, spec: Spec) -> Meta:
+def read_meta(cells: Cells, brief: Brief) -> Meta:
     """The meta row of a shard; that of a new one if there is none yet."""
     text = cells.meta()
     if text is None:
-        return Meta(spec.digest, spec.n_shards)
+        return Meta(brief.digest, brief.n_shards)
     known = json.loads(text)
     meta = Meta(**known | {"pieces": tuple(known["pieces"])})
-    if meta.n_shards != spec.n_shards:
+    if meta.n_shards != brief.n_shards:
         raise WrongState(
-            f"the checkpoint was written with {meta.n_shards} shards, the job has {spec.n_shards}",
+            f"the checkpoint was written with {meta.n_shards} shards, the job has {brief.n_shards}",
             hint=f"go on with shards = {meta.n_shards}, or start with a new checkpoint",
         )
-    if meta.digest != spec.digest:
+    if meta.digest != brief.digest:
         raise WrongState(
             "the checkpoint was written by a job with other inputs or templates",
             hint="go on with the same inputs and templates in the same order, "
