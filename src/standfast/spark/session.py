@@ -100,6 +100,8 @@ def settings_for(master: str, folder: Path) -> dict[str, str]:
         # A restart goes back one batch; more are kept for looking at what happened.
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+        # Over TCP every hand-over of a few rows waits 40 ms for an acknowledgement that is delayed.
+        "spark.python.unix.domain.socket.enabled": "true",
         # Shards run side by side already.
         "spark.executorEnv.NUMBA_NUM_THREADS": "1",
     }
