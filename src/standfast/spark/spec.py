@@ -111,7 +111,7 @@ class Spec:
         known = json.loads(self.to_json())
         del known["strategies"], known["form"], known["n_shards"]
         known["order"] = [list(self.inputs), list(self.templates)]
-        known["deals"] = [[part.deal, part.templates] for part in self.plan.parts]
+        known["deals"] = [[p.deal, p.templates, dict(p.keys)] for p in self.plan.parts]
         return name_of(json.dumps(known, sort_keys=True))
 
 
