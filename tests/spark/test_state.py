@@ -141,6 +141,10 @@ def test_windows_without_a_key_go_on_in_any_form_of_output() -> None:
     assert len({spec.digest for spec in specs.values()}) == 1
 
 
+def test_a_job_without_windows_goes_on_from_a_checkpoint_of_an_earlier_version() -> None:
+    assert spec_of().digest == "186ae41afebf6036"  # as 0.3.0 wrote it
+
+
 def windows_of(sql: str) -> dict[str, Spec]:
     """A job with a window, by the form of its output."""
     columns = {"k": "string", "v": "int64", "ts": "timestamp"}

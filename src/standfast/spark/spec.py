@@ -16,7 +16,7 @@ from standfast.model.rows import ARROW_TYPES
 from standfast.model.stream import Input
 from standfast.model.template import Template
 from standfast.spark.outputs import Form, Output, output_of
-from standfast.spark.shards import Part, Plan, plan
+from standfast.spark.shards import AT_THE_END, Part, Plan, plan
 
 EVENT = "standfast event"  # names each row in a chunk; no user's column is called so
 
@@ -105,13 +105,15 @@ class Spec:
     def digest(self) -> str:
         """Tells jobs apart whose state does not fit each other.
 
-        The order of inputs and templates counts: the log of a shard has their numbers. So do the
-        deals, which follow from the form of the output where there are windows.
+        The order of inputs and templates counts: the log of a shard has their numbers. So does how
+        windows are dealt, which follows from the form of the output.
         """
         known = json.loads(self.to_json())
         del known["strategies"], known["form"], known["n_shards"]
         known["order"] = [list(self.inputs), list(self.templates)]
-        known["deals"] = [[p.deal, p.templates, dict(p.keys)] for p in self.plan.parts]
+        windows = [part for part in self.plan.parts if part.deal in AT_THE_END]
+        if windows:
+            known["windows"] = [[part.deal, part.templates, dict(part.keys)] for part in windows]
         return name_of(json.dumps(known, sort_keys=True))
 
 
