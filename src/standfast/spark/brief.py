@@ -51,7 +51,8 @@ class Brief:
 
 def _part_of(**entry: Any) -> Part:
     keys = {name: tuple(columns) for name, columns in entry["keys"].items()}
-    return Part(entry["deal"], tuple(entry["templates"]), tuple(entry["inputs"]), keys)
+    listed = (tuple(entry[name]) for name in ("templates", "inputs"))
+    return Part(entry["deal"], *listed, keys, tuple(entry["forgone"]))
 
 
 def name_of(text: str) -> str:
