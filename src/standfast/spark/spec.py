@@ -105,14 +105,17 @@ class Spec:
         """Tells jobs apart whose state does not fit each other.
 
         The order of inputs and templates counts: the log of a shard has their numbers. So does how
-        windows are dealt, which follows from the form of the output.
+        windows are dealt, which follows from the form of the output, and what is not stored.
         """
         known = json.loads(self.to_json())
-        del known["strategies"], known["form"], known["n_shards"]
+        del known["strategies"], known["form"], known["n_shards"], known["still"]
         known["order"] = [list(self.inputs), list(self.templates)]
         windows = [part for part in self.plan.parts if part.deal in AT_THE_END]
         if windows:
             known["windows"] = [[part.deal, part.templates, dict(part.keys)] for part in windows]
+        forgone = [part.forgone for part in self.plan.parts]
+        if any(forgone):
+            known["forgone"] = forgone
         return name_of(json.dumps(known, sort_keys=True))
 
     @cached_property
