@@ -293,6 +293,7 @@ class Embedded:
         for name, columns in (("supply", work.events), ("demand", work.stored)):
             self.engine.stream(name, dict.fromkeys(columns, "int64"))
         self.engine.register(work.template, name="queries").add(work.queries)
+        self.engine.forgo("supply")  # as on Spark, where the stored rows do not grow either
         self.engine.push("demand", work.stored)
 
     def take(self, columns: Columns) -> Taken:

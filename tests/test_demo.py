@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from standfast import demo
+from standfast import demo, demo_queries
 from standfast.cli import app
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -18,13 +18,13 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 def _made_up_steps(n):
     rng = np.random.default_rng(5)
-    spots = demo.Hotspots(np.array([-10.0, 5.0, 100.0]), np.array([40, 300, 70]), 20)
+    spots = demo_queries.Hotspots(np.array([-10.0, 5.0, 100.0]), np.array([40, 300, 70]), 20)
     return [
         demo.Step(
             market_seconds=5.0 * (i + 1),
             n_trades=int(rng.integers(1, 900)),
             seconds=float(rng.uniform(0.01, 0.02)),
-            affected={name: int(rng.integers(0, 50_000)) for name in demo.TEMPLATES},
+            affected={name: int(rng.integers(0, 50_000)) for name in demo_queries.TEMPLATES},
             hotspots=spots,
         )
         for i in range(n)
@@ -39,7 +39,7 @@ def test_the_picture_is_a_png_even_of_a_single_step(tmp_path):
 
 
 def test_a_step_without_work_has_no_rate():
-    spots = demo.Hotspots(np.empty(0), np.empty(0, np.int64), 0)
+    spots = demo_queries.Hotspots(np.empty(0), np.empty(0, np.int64), 0)
     assert demo.Step(5.0, 0, 0.0, {}, spots).rate == 0.0
 
 
@@ -51,14 +51,17 @@ def test_the_replay_changes_queries_and_agrees_with_brute_force():
         "price_watch": 400,
         "big_trades": 200,
         "basis": 600,
-        "echoes": 400,
-        "bursts": 400,
+        "echoes": 200,
+        "bursts": 200,
+        "highs": 200,
+        "busy_prices": 200,
     }
     steps = list(islice(replay.steps(), 2 * demo.STEPS_BETWEEN_CHANGES + 1))
     assert replay.n_queries == 2000
     assert replay.n_changed == 2 * 2 * 20
-    assert replay.n_checked >= 2 * demo.CHECKED_ROWS
-    for name in demo.TEMPLATES:
+    n_rows = 5 * demo_queries.CHECKED_ROWS
+    assert replay.n_checked == 2 * (n_rows + 2 + 2 * demo.FOLLOWED)
+    for name in demo_queries.TEMPLATES:
         assert sum(step.affected[name] for step in steps) > 0, name
     assert steps[-1].hotspots.sizes.sum() > 500
     replay.engine.check()
@@ -75,17 +78,35 @@ def test_a_wrong_count_is_noticed(monkeypatch):
 _true_counts = demo._counts
 
 
+@pytest.mark.large
+def test_what_was_told_of_a_window_and_is_not_so_is_noticed(monkeypatch):
+    follow = demo.Replay._follow
+
+    def forgetful(replay, answers):
+        follow(replay, answers)
+        replay._told["busy_prices"].subtract([(0, 61_000.0, None)])
+
+    monkeypatch.setattr(demo.Replay, "_follow", forgetful)
+    replay = demo.Replay(500, seed=3)
+    with pytest.raises(AssertionError, match="busy_prices: told"):
+        list(islice(replay.steps(), demo.STEPS_BETWEEN_CHANGES + 1))
+
+
 def test_brute_force_is_right_about_a_few_rows_by_hand():
-    asked = demo.Asked(_trades(("spot", 10.0, 1.0, 0)), seed=1)
+    asked = demo_queries.Asked(_trades(("spot", 10.0, 1.0, 0)), seed=1)
     asked.queries = {
-        "price_watch": {"symbol": np.array(["A", "A", "B"]), "lo": np.array([9.0, 11.0, 9.0]),
-                        "hi": np.array([10.0, 12.0, 11.0])},
+        "price_watch": {"symbol": np.array(["BTCUSDT", "BTCUSDT", "B"]),
+                        "lo": np.array([9.0, 11.0, 9.0]), "hi": np.array([10.0, 12.0, 11.0])},
         "big_trades": {"size": np.array([0.5, 1.0, 2.0])},
         "basis": {"lo": np.array([1.0, 3.0]), "hi": np.array([2.0, 4.0])},
         "echoes": {"small": np.array([1.0, 1.0, 2.0]), "large": np.array([5.0, 5.0, 5.0]),
                    "lo": np.array([11.0, 13.0, 11.0]), "hi": np.array([12.0, 14.0, 12.0])},
         "bursts": {"spot": np.array([1.0, 1.0, 2.0]), "small": np.array([6.0, 6.0, 6.0]),
                    "large": np.array([7.0, 7.0, 7.0]), "within": np.array([101, 100, 101])},
+        "highs": {"within": np.array([0, 0, 100, 100]), "lo": np.array([9.0, 13.0, 9.0, 9.0]),
+                  "hi": np.array([20.0, 20.0, 20.0, 99.0])},
+        "busy_prices": {"within": np.array([100, 200, 200, 10]),
+                        "size": np.array([5.0, 5.0, 0.5, 100.0])},
     }  # fmt: skip
     earlier = _trades(("usdm", 12.0, 7.0, 100), ("spot", 14.0, 7.0, 0))
     batch = _trades(("cm", 50.0, 0.1, 150), ("spot", 10.0, 1.0, 200))
@@ -95,14 +116,55 @@ def test_brute_force_is_right_about_a_few_rows_by_hand():
         "basis": [1],
         "echoes": [1],
         "bursts": [1],
+        "highs": [3],
+        "busy_prices": [2],
     }
 
 
+def test_brute_force_knows_what_windows_say():
+    rows = _trades(("spot", 14.0, 7.0, 0), ("usdm", 12.0, 2.0, 100), ("cm", 12.0, 3.0, 150))
+    rows = pa.concat_tables([rows, _trades(("spot", 10.0, 1.0, 200), symbol="ETHUSDT")])
+    within = np.array([10, 50, 99, 100, 200, 200])
+    bounds = {"lo": np.array([0, 0, 11, 0, 0, 12.5]), "hi": np.array([99, 99, 99, 11, 99, 14.0])}
+    assert demo_queries.said("highs", {"within": within} | bounds, rows) == [
+        {"ETHUSDT": 10.0}, {"BTCUSDT": 12.0, "ETHUSDT": 10.0}, {"BTCUSDT": 12.0},
+        {"ETHUSDT": 10.0}, {"BTCUSDT": 14.0, "ETHUSDT": 10.0}, {"BTCUSDT": 14.0},
+    ]  # fmt: skip
+    size = np.array([0.5, 3.0, 3.5, 3.5, 0.5, 6.0])
+    assert demo_queries.said("busy_prices", {"within": within, "size": size}, rows) == [
+        {}, {12.0: None}, {}, {12.0: None}, {12.0: None, 14.0: None}, {14.0: None}
+    ]  # fmt: skip
+    nothing = rows.slice(0, 0)
+    assert demo_queries.said("highs", {"within": within} | bounds, nothing) == [{}] * 6
+
+
+def test_a_query_over_windows_is_new_until_a_batch_came():
+    first = _trades(("spot", 10.0, 1000.0, 0))
+    asked = demo_queries.Asked(first, seed=1)
+    list(asked.first(1000))
+    assert asked.brute_force(first, first.slice(0, 0))["busy_prices"] == [100]
+    asked.see(first)
+    same = _trades(("spot", 10.0, 1.0, 1))
+    assert asked.brute_force(same, first)["busy_prices"] == [0]
+    assert [fresh["id"].size for name, _, fresh in asked.change() if name == "busy_prices"] == [1]
+    assert asked.brute_force(same, first)["busy_prices"] == [1]
+
+
+def test_the_widest_window_never_leaves():
+    asked = demo_queries.Asked(_trades(("spot", 10.0, 1.0, 0)), seed=1)
+    list(asked.first(3000))
+    for _ in range(200):
+        list(asked.change())
+        for name in demo_queries.WINDOWS:
+            assert asked.queries[name]["within"].max() == 60_000_000
+
+
 def test_queries_that_are_asked_leave_in_the_order_in_which_they_came():
-    asked = demo.Asked(_trades(("spot", 10.0, 1.0, 0)), seed=1)
+    asked = demo_queries.Asked(_trades(("spot", 10.0, 1.0, 0)), seed=1)
     first = dict(asked.first(1000))
     assert {name: each["id"].size for name, each in first.items()} == {
-        "price_watch": 200, "big_trades": 100, "basis": 300, "echoes": 200, "bursts": 200,
+        "price_watch": 200, "big_trades": 100, "basis": 300, "echoes": 100, "bursts": 100,
+        "highs": 100, "busy_prices": 100,
     }  # fmt: skip
     for turn in range(3):
         for name, gone, fresh in asked.change():
@@ -114,12 +176,12 @@ def test_queries_that_are_asked_leave_in_the_order_in_which_they_came():
         assert len(asked) == 1000
 
 
-def _trades(*rows):
+def _trades(*rows, symbol="BTCUSDT"):
     markets, prices, sizes, times = zip(*rows, strict=True)
     return pa.table(
         {
             "market": pa.array(markets),
-            "symbol": pa.array(["A"] * len(rows)),
+            "symbol": pa.array([symbol] * len(rows)),
             "price": pa.array(prices),
             "qty": pa.array(sizes),
             "time": pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC")),

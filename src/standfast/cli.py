@@ -91,8 +91,8 @@ def _embedded_demo(queries: int, folder: Path, seed: int) -> None:
     show.draw(steps, replay.n_queries, picture)
     console.print(_summary(replay, steps))
     console.print(
-        f"{replay.n_changed:,} queries came or went on the way; {replay.n_checked} rows were "
-        f"compared with every query by brute force: all equal."
+        f"{replay.n_changed:,} queries came or went on the way; {replay.n_checked} answers were "
+        f"compared with brute force: all equal."
     )
     console.print(f"Picture: [bold]{picture}[/bold]")
 

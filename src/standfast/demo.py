@@ -1,26 +1,19 @@
 """The demo: real trades, replayed against standing queries of every question while these change.
 
-    trades ----+----------------> price_watch   filter on symbol and price
-               +----------------> big_trades    filter on quantity
-               +--> spot    --+-> basis         band join: how far a spot trade lies from a price
-               +--> futures --+                 at which a future has traded
-                              +-> echoes        select-join: a spot trade of some size, and a
-                              |                 future of that symbol that traded in some range
-                              +-> bursts        window join: sizes on both markets, close in time
-
-Traders like round numbers, so the queries crowd around them: these are the hotspots. On the way
-some queries leave and others come, around the prices of the moment, and a few rows are checked
-against comparing everything with everything.
+What they ask is in `demo_queries.py`. On the way some queries leave and others come, around the
+prices of the moment, and a few rows are checked against comparing everything with everything. Of a
+few queries over windows all that was told is added up, and compared with what they should say.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,45 +21,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from standfast import workloads
+from standfast.demo_queries import (
+    COLUMNS,
+    JOINS,
+    TEMPLATES,
+    WINDOWS,
+    Asked,
+    Hotspots,
+    Parameters,
+    expect,
+    market,
+    said,
+)
 from standfast.engine.answer import Answer
 from standfast.engine.engine import Engine
-from standfast.indexes.stabbing_partition import canonical
-from standfast.model.numbers import float_keys, floats_of
 
-Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int64]
-Parameters = dict[str, npt.NDArray[Any]]
+Told = Counter[tuple[int, Any, float | None]]  # query, key, value: how often it came and not went
 
-COLUMNS = {"symbol": "string", "price": "float64", "qty": "float64", "time": "timestamp"}
 LATENESS_US = 2_000_000
-TEMPLATES = {
-    "price_watch": "SELECT * FROM trades WHERE symbol = :symbol AND price BETWEEN :lo AND :hi",
-    "big_trades": "SELECT * FROM trades WHERE qty >= :size",
-    "basis": """SELECT s.symbol, s.price, f.price AS future FROM spot AS s JOIN futures AS f
-                ON f.price - s.price BETWEEN :lo AND :hi""",
-    "echoes": """SELECT s.symbol, s.qty, f.price FROM spot AS s JOIN futures AS f
-                 ON s.symbol = f.symbol
-                 WHERE s.qty BETWEEN :small AND :large AND f.price BETWEEN :lo AND :hi""",
-    "bursts": """SELECT s.symbol, s.qty, f.qty AS future FROM spot AS s JOIN futures AS f
-                 ON s.symbol = f.symbol AND ABS(s.time - f.time) < :within
-                 WHERE s.qty >= :spot AND f.qty BETWEEN :small AND :large""",
-}
-SHARES = {"price_watch": 0.2, "big_trades": 0.1, "basis": 0.3, "echoes": 0.2, "bursts": 0.2}
-JOINS = ("basis", "echoes", "bursts")
 STEP_SECONDS = 5  # of market time
 STEPS_BETWEEN_CHANGES = 10
-CHANGED_SHARE = 0.01
-CHECKED_ROWS = 4
-HOT_SHARE = 0.002  # a stabbing group with this share of the bands is shown as a hotspot
-
-
-class Hotspots(NamedTuple):
-    """Stabbing groups that hold many bands: where they are, in dollars, and how many they hold."""
-
-    points: Floats
-    sizes: Counts
-    n_groups: int
+FOLLOWED = 4  # queries of each template over windows
+COLOURS = ("#f58518", "#54a24b", "#b279a2", "#4c78a8", "#9d755d", "#e45756", "#72b7b2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,95 +62,6 @@ class Step:
         return self.n_trades / self.seconds if self.seconds else 0.0
 
 
-class Asked:
-    """The standing queries of a replay, as brute force knows them: parameters by template.
-
-    Queries are drawn around the prices of the moment and come with their ids.
-    """
-
-    def __init__(self, trades: pa.Table, seed: int) -> None:
-        self.queries: dict[str, Parameters] = {}
-        self._n_drawn = dict.fromkeys(TEMPLATES, 0)
-        self._rng = np.random.default_rng(seed)
-        self._prices = _first_prices(trades)
-
-    def __len__(self) -> int:
-        return sum(each["id"].size for each in self.queries.values())
-
-    def first(self, n_queries: int) -> Iterator[tuple[str, Parameters]]:
-        """The queries that a replay begins with, template by template."""
-        for name, share in SHARES.items():
-            yield name, self._add(name, round(n_queries * share))
-
-    def change(self) -> Iterator[tuple[str, Ids, Parameters]]:
-        """The oldest queries of each template leave and as many come: who leaves, what comes."""
-        for name, known in self.queries.items():
-            n = round(CHANGED_SHARE * known["id"].size)
-            self.queries[name] = {hole: values[n:] for hole, values in known.items()}
-            yield name, known["id"][:n], self._add(name, n)
-
-    def see(self, batch: pa.Table) -> None:
-        """From now on these are the prices of the moment."""
-        self._prices.update(_last_prices(batch))
-
-    def brute_force(self, batch: pa.Table, earlier: pa.Table) -> dict[str, list[int]]:
-        """How many queries the first rows of a batch affect, each compared with all of them.
-
-        Rows of a filter are the first trades; those of a join the first spot trades, which meet
-        every future among the earlier trades.
-        """
-        found = {name: list[int]() for name in TEMPLATES}
-        for row in batch.slice(0, CHECKED_ROWS).to_pylist():
-            for name, n in self._of_trade(row).items():
-                found[name].append(n)
-        futures = market(earlier, "futures")
-        for row in market(batch, "spot").slice(0, CHECKED_ROWS).to_pylist():
-            for name, n in self._of_spot(row, futures).items():
-                found[name].append(n)
-        return found
-
-    def hotspots(self) -> Hotspots:
-        """The largest stabbing groups of the band joins."""
-        return hotspots(self.queries["basis"]["lo"], self.queries["basis"]["hi"])
-
-    def _add(self, name: str, n: int) -> Parameters:
-        first = self._n_drawn[name]
-        self._n_drawn[name] += n
-        drawn = _draw(name, n, self._prices, self._rng)
-        fresh: Parameters = {"id": np.arange(first, first + n)} | drawn
-        known = self.queries.get(name)
-        self.queries[name] = (
-            {hole: np.concatenate([known[hole], fresh[hole]]) for hole in fresh} if known else fresh
-        )
-        return fresh
-
-    def _of_trade(self, row: dict[str, Any]) -> dict[str, int]:
-        watch, big = self.queries["price_watch"], self.queries["big_trades"]
-        held = (watch["lo"] <= row["price"]) & (row["price"] <= watch["hi"])
-        return {
-            "price_watch": int((held & (watch["symbol"] == row["symbol"])).sum()),
-            "big_trades": int((row["qty"] >= big["size"]).sum()),
-        }
-
-    def _of_spot(self, row: dict[str, Any], futures: pa.Table) -> dict[str, int]:
-        basis, echoes, bursts = (self.queries[name] for name in JOINS)
-        gaps = futures["price"].to_numpy() - row["price"]
-        found = {"basis": _some_within(gaps, basis["lo"], basis["hi"])}
-        same = futures.filter(pc.equal(futures["symbol"], row["symbol"]))
-        chosen = (echoes["small"] <= row["qty"]) & (row["qty"] <= echoes["large"])
-        lows, highs = echoes["lo"][chosen], echoes["hi"][chosen]
-        found["echoes"] = _some_within(same["price"].to_numpy(), lows, highs)
-        now = pa.scalar(row["time"], same["time"].type).cast(pa.int64()).as_py()
-        apart = np.abs(same["time"].cast(pa.int64()).to_numpy() - now)
-        found["bursts"] = 0
-        for within in np.unique(bursts["within"]):  # a few different ones
-            chosen = (bursts["within"] == within) & (bursts["spot"] <= row["qty"])
-            near = same["qty"].to_numpy()[apart < within]
-            smalls, larges = bursts["small"][chosen], bursts["large"][chosen]
-            found["bursts"] += _some_within(near, smalls, larges)
-        return found
-
-
 class Replay:
     """An engine with the demo's inputs and queries, and the trades still to come."""
 
@@ -185,8 +73,12 @@ class Replay:
         self.groups = {n: self.engine.register(sql, name=n) for n, sql in TEMPLATES.items()}
         self.n_changed = self.n_checked = 0
         self._asked = Asked(self.trades, seed)
+        self._followed: dict[str, Parameters] = {}  # some queries over windows that do not leave
+        self._told = {name: Told() for name in WINDOWS}
         for name, fresh in self._asked.first(n_queries):
             self.groups[name].add(fresh)
+            if name in WINDOWS:
+                self._followed[name] = {hole: values[-FOLLOWED:] for hole, values in fresh.items()}
         self._hotspots = self._asked.hotspots()
 
     @property
@@ -213,8 +105,10 @@ class Replay:
             for name in JOINS:
                 counts[name] = np.concatenate([_counts(answers[name]) for answers in joined])
             seconds = time.perf_counter() - begin
-            if is_changed:
+            self._follow(answers)
+            if is_changed or stop == cuts[-1]:
                 self._check(batch, counts, before=start)
+                self._check_followed(self.trades.slice(0, stop))
             self._asked.see(batch)
             affected = {name: int(count.sum()) for name, count in counts.items()}
             market_seconds = (number + 1.0) * STEP_SECONDS
@@ -233,37 +127,38 @@ class Replay:
         self._hotspots = self._asked.hotspots()
 
     def _check(self, batch: pa.Table, counts: dict[str, Counts], *, before: int) -> None:
-        """The first rows of a step again, by brute force."""
+        """The first rows of a step again, by brute force, and all queries over windows."""
         found = self._asked.brute_force(batch, self.trades.slice(0, before))
         for name, expected in found.items():
-            for n, counted in zip(expected, counts[name], strict=False):
-                expect(name, n, int(counted))
-        self.n_checked += len(found["price_watch"]) + len(found["basis"])
+            counted = [counts[name].sum()] if name in WINDOWS else counts[name][: len(expected)]
+            for n, m in zip(expected, counted, strict=True):
+                expect(name, n, int(m))
+            self.n_checked += len(expected)
+
+    def _follow(self, answers: Mapping[str, Answer]) -> None:
+        """Add up what is told of a few queries over windows."""
+        for name, queries in self._followed.items():
+            rows = answers[name].rows()
+            rows = rows.filter(pc.is_in(rows["query"], pa.array(queries["id"])))
+            columns = [column.to_pylist() for column in rows.columns]
+            values = columns[2] if name == "highs" else [None] * rows.num_rows
+            for *told, change in zip(*columns[:2], values, columns[-1], strict=True):
+                self._told[name][tuple(told)] += change
+
+    def _check_followed(self, rows: pa.Table) -> None:
+        """What was told of a few queries, all together, is what they say about all rows."""
+        for name, queries in self._followed.items():
+            each = zip(queries["id"].tolist(), said(name, queries, rows), strict=True)
+            expected = {(query, *item): 1 for query, answer in each for item in answer.items()}
+            told = {item: n for item, n in self._told[name].items() if n}
+            assert told == expected, f"{name}: told {told}, brute force finds {expected}"
+            self.n_checked += queries["id"].size
 
 
 def warm_up(seed: int) -> None:
     """Compile all that a replay calls, by the beginning of a small one."""
     for _ in islice(Replay(1000, seed).steps(), STEPS_BETWEEN_CHANGES + 2):
         pass
-
-
-def market(trades: pa.Table, name: str) -> pa.Table:
-    """The trades of the spot market, or those of both markets of futures."""
-    is_spot = pc.equal(trades["market"], "spot")
-    return trades.filter(is_spot if name == "spot" else pc.invert(is_spot))
-
-
-def expect(name: str, expected: int, counted: int) -> None:
-    """Assert that as many queries were found affected as brute force finds."""
-    assert expected == counted, f"{name}: {counted} affected queries, brute force finds {expected}"
-
-
-def hotspots(lows: Floats, highs: Floats) -> Hotspots:
-    """The largest stabbing groups of some bands."""
-    groups, points = canonical(float_keys(lows), float_keys(highs))
-    sizes = np.bincount(groups, minlength=points.size)
-    hot = sizes >= HOT_SHARE * lows.size
-    return Hotspots(floats_of(points[hot]), sizes[hot], points.size)
 
 
 def draw(steps: list[Step], n_queries: int, path: Path) -> None:
@@ -283,9 +178,7 @@ def draw(steps: list[Step], n_queries: int, path: Path) -> None:
     top.axhline(typical, color="#4c78a8", linestyle=":", label=f"median {typical:,.0f}")
     top.set(ylabel="trades per second", ylim=(0, None))
     top.set_title("Throughput", loc="left")
-    for name, colour in zip(
-        TEMPLATES, ("#f58518", "#54a24b", "#b279a2", "#4c78a8", "#9d755d"), strict=True
-    ):
+    for name, colour in zip(TEMPLATES, COLOURS, strict=True):
         each = np.array([step.affected[name] for step in steps]) / np.maximum(n_trades, 1)
         middle.plot(minutes, np.maximum(each, 1), color=colour, label=name)
     middle.set(ylabel="queries per trade", yscale="log", xlabel="minutes of market time")
@@ -308,56 +201,14 @@ def draw(steps: list[Step], n_queries: int, path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.yaxis.set_major_formatter("{x:,.0f}")
     for axes in (top, middle):
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=5, frameon=False)
+        axes.legend(
+            loc="lower right", bbox_to_anchor=(1, 1), ncols=7, frameon=False, handlelength=1.2,
+            columnspacing=1.2,
+        )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
-
-
-def _draw(name: str, n: int, prices: dict[str, float], rng: np.random.Generator) -> Parameters:
-    """Parameters of n new queries around the prices of the moment."""
-    if name == "big_trades":
-        return {"size": np.round(np.exp(rng.normal(2, 2, n)), 3)}
-    if name == "basis":
-        dollars = np.array([1, 2, 5, 10, 20, 25, 50, 75, 100, 150, 200, 250, 300])
-        popular = workloads.zipf_groups(n + dollars.size, dollars.size, 0.8, rng)[:n]
-        centres = dollars[popular] * rng.choice([-1, 1], n)
-        odd = rng.random(n) < 0.005
-        centres = np.where(odd, rng.uniform(-350, 350, n), centres)
-        reach = np.where(odd, 0.05, 0.02 * dollars[popular])
-        return {"lo": centres - rng.exponential(reach), "hi": centres + rng.exponential(reach)}
-    if name == "bursts":
-        small = 10.0 ** rng.integers(-3, 2, n) * rng.choice([1, 2, 5], n)
-        within = rng.choice([100_000, 500_000, 1_000_000, 5_000_000, 10_000_000], n)
-        large = small * rng.uniform(1, 20, n)
-        return {"spot": np.exp(rng.normal(0, 2, n)), "small": small, "large": large,
-                "within": within}  # fmt: skip
-    symbols = rng.choice(np.array(list(prices)), n)
-    now = np.array([prices[symbol] for symbol in symbols])
-    tick = np.where(now > 10_000, 10.0, 0.5)
-    levels = np.round(now / tick + rng.normal(0, 6, n)) * tick
-    width = rng.exponential(0.2, n) * tick
-    if name == "echoes":
-        small = np.exp(rng.normal(-3, 2, n))
-        return {"small": small, "large": small * rng.uniform(1, 50, n),
-                "lo": levels - width, "hi": levels + width}  # fmt: skip
-    return {"symbol": symbols, "lo": levels - width, "hi": levels + width}
-
-
-def _first_prices(trades: pa.Table) -> dict[str, float]:
-    return _last_prices(trades.take(np.arange(trades.num_rows)[::-1]))
-
-
-def _last_prices(batch: pa.Table) -> dict[str, float]:
-    return dict(zip(batch["symbol"].to_pylist(), batch["price"].to_pylist(), strict=True))
 
 
 def _counts(answer: Answer) -> Counts:
     counts: Counts = answer.counts()["queries"].to_numpy()
     return counts
-
-
-def _some_within(values: Floats, lows: Floats, highs: Floats) -> int:
-    """How many ranges hold at least one of the values."""
-    ascending = np.sort(values)
-    inside = np.searchsorted(ascending, lows) < np.searchsorted(ascending, highs, "right")
-    return int(inside.sum())

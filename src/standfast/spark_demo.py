@@ -8,8 +8,9 @@
 
 A file of rows begins with the last rows of the one before, as a source does that sends at least
 once, and now and then a change is bad: the first are counted as duplicates, the second refused, and
-both are found among the dead letters. What brute force says about some rows is worked out while the
-files are written, and compared with the answers in the end.
+both are found among the dead letters. What brute force says about some rows, and about all queries
+over windows after some micro-batches, is worked out while the files are written, and compared with
+the answers in the end.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from rich.table import Table
 from rich.text import Text
 
 from standfast import workloads
-from standfast.demo import (
+from standfast.demo import Step, draw
+from standfast.demo_queries import (
     COLUMNS,
     JOINS,
     TEMPLATES,
+    WINDOWS,
     Asked,
     Parameters,
-    Step,
-    draw,
     expect,
     market,
 )
@@ -57,7 +58,7 @@ MOST_SHARDS = 4  # more would only hold the same queries once more
 INPUTS = ("trades", "spot", "futures")
 MARKER = ".standfast-demo"  # a folder with this file was made here
 WRITTEN = (*INPUTS, "queries", "answers", "checkpoint", "pipeline.toml", "demo.png")
-Place = tuple[str, int]  # a template and the id of a row
+Place = tuple[str, int]  # a template and the id of a row; of windows, the number of a micro-batch
 
 _HEAD = """\
 # The demo's job, written by `standfast demo`; `standfast run` runs it, too.
@@ -162,7 +163,7 @@ class Recording:
                 self._keep(name, number, some.select(["id", *COLUMNS]))
             batch = self.trades.slice(start, stop - start)
             if is_changed:
-                self._work_out(batch, start)
+                self._work_out(batch, number)
             self.asked.see(batch)
             yield number
 
@@ -192,11 +193,13 @@ class Recording:
         self.n_versions += 1
         return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
-    def _work_out(self, batch: pa.Table, start: int) -> None:
-        ids = {name: market(batch, "spot")["id"] for name in JOINS}
-        for name, counts in self.asked.brute_force(batch, self.trades.slice(0, start)).items():
-            rows = ids.get(name, batch["id"]).slice(0, len(counts)).to_pylist()
-            self.expected |= {(name, row): n for row, n in zip(rows, counts, strict=True)}
+    def _work_out(self, batch: pa.Table, number: int) -> None:
+        ids = dict.fromkeys(JOINS, market(batch, "spot")["id"])
+        ids |= dict.fromkeys(WINDOWS, pa.chunked_array([[number]]))
+        earlier = self.trades.slice(0, self.cuts[number])
+        for name, counts in self.asked.brute_force(batch, earlier).items():
+            places = ids.get(name, batch["id"]).slice(0, len(counts)).to_pylist()
+            self.expected |= {(name, at): n for at, n in zip(places, counts, strict=True)}
 
 
 def play(
@@ -259,7 +262,7 @@ def read(recording: Recording) -> Outcome:
     affected = [dict.fromkeys(TEMPLATES, 0) for _ in range(recording.n_batches)]
     for row in sums.to_pylist():
         affected[int(row["batch"])][row["template"]] = row["queries_sum"]
-    _compare(recording.expected, answers)
+    _compare(recording.expected, answers, affected)
     n_answers = _tally(answers["template"])
     letters = written.filter(pc.field("kind") == "letters")["letter"].to_pylist()
     reasons = _tally(pa.array([letter["reason"] for letter in letters], pa.string()))
@@ -290,7 +293,7 @@ def summary(recording: Recording, totals: Totals, outcome: Outcome) -> Table:
     """What the standing queries saw, and what became of everything that came in."""
     table = Table(title="What the standing queries saw", title_justify="left", box=SIMPLE)
     table.add_column("template", no_wrap=True)
-    for column in ("queries", "affected", "by rows", "checked rows"):
+    for column in ("queries", "affected", "answers", "checked"):
         table.add_column(column, justify="right")
     for name in TEMPLATES:
         n_checked = sum(template == name for template, _ in recording.expected)
@@ -322,9 +325,10 @@ def _change(template: str, op: str, parameters: Parameters) -> pa.Table:
     return pa.table({"template": pa.repeat(template, n), "op": pa.repeat(op, n), **parameters})
 
 
-def _compare(expected: dict[Place, int], answers: pa.Table) -> None:
-    rows = pa.array(sorted({row for _, row in expected}), pa.int64())
-    found: dict[Place, int] = {}
+def _compare(expected: dict[Place, int], answers: pa.Table, affected: list[dict[str, int]]) -> None:
+    """Rows by their answers; windows by how many queries a micro-batch affected."""
+    rows = pa.array(sorted({at for name, at in expected if name not in WINDOWS}), pa.int64())
+    found = {(name, at): affected[at][name] for name, at in expected if name in WINDOWS}
     for answer in answers.filter(pc.is_in(answers["event"], rows)).to_pylist():
         place = answer["template"], answer["event"]
         assert place not in found, f"{place[0]}: row {place[1]} is answered twice"

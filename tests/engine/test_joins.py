@@ -261,3 +261,24 @@ def test_a_refused_strategy_leaves_nothing_behind():
     with pytest.raises(sf.StandfastError, match="does not answer"):
         engine.register("SELECT * FROM orders WHERE price > :p", strategy="nonsense")
     assert len(engine._strings._users) == users
+
+
+def test_a_forgone_stream_is_answered_and_not_kept():
+    engine = sf.Engine()
+    for name in ("live", "still"):
+        engine.stream(name, {"v": "int64"})
+    group = engine.register("SELECT * FROM live l JOIN still s ON l.v - s.v BETWEEN :lo AND :hi")
+    group.add({"lo": [0], "hi": [5]})
+    engine.forgo("live")
+    engine.push("still", {"v": [10]})
+    for _ in range(3):
+        assert engine.push("live", {"v": [12, 20]})[group.name].counts()["queries"].to_pylist() == [
+            1,
+            0,
+        ]
+    assert engine.metrics()["inputs"]["live"]["stored"] == 0
+    assert not engine.holds_rows("live")
+    assert engine.holds_rows("still")
+    engine.check()
+    with pytest.raises(sf.BadInput, match="the rows of 'still' are needed"):
+        engine.forgo("still")

@@ -240,7 +240,30 @@ def test_the_router_takes_rows_in_when_somebody_looks_and_reads_answers_again():
     for _ in range(3):
         found = way.lookup(slots, slots * 0)
         assert found.values.tolist() == [99, sum(range(90, 100)), sum(range(100))]
-    assert (way.total["lookups"], way.total["read again"]) == (9, 6)
+    assert (way.n_lookups, way.n_reread) == (9, 6)
     way.append(NOTHING, np.array([100]), np.array([1]), np.ones(1, np.bool_))
     assert way.lookup(slots, slots * 0).values[0] == 1
     assert routed.PATIENCE > 1
+
+
+def test_answers_that_nobody_reads_again_are_written_down_later_the_next_time(monkeypatch):
+    lanes = Lanes("rows", is_float=False, reach=10)
+    way = Routed(aggregate_of("SUM", is_float=False), lanes)
+    slots, written = np.arange(3), []
+    way.add(slots, np.zeros((1, 3), np.int64), np.array([[0, 2, 9]]))
+    write_down = Routed._write_down
+    monkeypatch.setattr(Routed, "_write_down", lambda self: (written.append(i), write_down(self)))
+    for i in range(40):  # every answer is asked for once between two rows
+        way.append(NOTHING, np.array([i]), np.array([i]), np.ones(1, np.bool_))
+        assert way.lookup(slots, slots * 0).values[0] == i
+    assert written == [0], "for nothing, so not again"
+    for _ in range(10):
+        assert way.lookup(slots, slots * 0).values[0] == 39
+    assert written == [0, 39]
+    i = 40
+    for _ in range(3):
+        way.append(NOTHING, np.array([i]), np.array([i]), np.ones(1, np.bool_))
+        for _ in range(2):
+            assert way.lookup(slots, slots * 0).values[0] == i
+        i += 1
+    assert written == [0, 39, 40, 41, 42], "they were read again"

@@ -91,6 +91,30 @@ def test_an_address_stays_as_it_is_and_a_pattern_need_not_exist(tmp_path):
     assert pipeline.inputs["supply"].rows.path == str(tmp_path / "supply/day=*")
 
 
+BUSY = '''
+[templates.busy]
+sql = """
+SELECT part, SUM(quantity) OVER (PARTITION BY part ORDER BY at
+RANGE BETWEEN :within PRECEDING AND CURRENT ROW) AS total FROM supply QUALIFY total > :big
+"""
+'''
+
+
+@pytest.mark.parametrize("time", ['time = "at"\n', ""])
+@pytest.mark.parametrize("id", ['id = "nr"\n', ""])
+def test_a_window_is_over_the_time_of_its_input_or_over_the_only_timestamp(tmp_path, time, id):
+    text = GOOD.replace('time = "at"\n', time).replace('id = "nr"\n', id) + BUSY
+    pipeline = read_pipeline(_file(tmp_path, text))
+    assert list(pipeline.templates) == ["alerts", "big", "busy"]
+    assert pipeline.queries.schema["within"] == "int64"
+
+
+def test_a_window_over_rows_that_have_no_time_is_a_mistake(tmp_path):
+    text = GOOD.replace('at = "timestamp", ', 'at = "timestamp", till = "timestamp", ')
+    ((_, what, _),) = _mistakes(tmp_path, text.replace('time = "at"\n', "") + BUSY)
+    assert what == "template 'busy': a window needs a stream with a time column: supply"
+
+
 def test_ticks_come_with_their_columns_and_kafka_with_options(tmp_path):
     text = """\
 [inputs.ticks]

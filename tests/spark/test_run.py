@@ -249,6 +249,8 @@ spark, console = session(master="local[2]"), Console()
 run(sys.argv[1], console=console, spark=spark, dry_run=True)
 for _ in range(2):
     run(sys.argv[1], console=console, spark=spark)
+run(sys.argv[3], console=console, spark=spark, dry_run=True)
+run(sys.argv[3], console=console, spark=spark)
 texts = [(b'{"a": 1, "b": "x", "c": 2}',), (b"broken",), (None,)]
 messages = spark.createDataFrame(texts, "value binary")
 print(decoded(messages, {"a": "int64", "b": "string", "at": "timestamp"}).collect())
@@ -260,24 +262,52 @@ spark.stop()
 """
 
 
+SOLD = """
+[templates.sold]
+sql = '''
+SELECT item, COUNT(*) OVER (PARTITION BY item ORDER BY at
+RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW) AS n FROM trades QUALIFY n >= :few
+'''
+"""
+
+
+def _with_window(file: Path, folder: Path) -> Path:
+    """The same job beside a query over windows: items with two trades or more."""
+    shutil.copytree(file.parent, folder)
+    changed = folder / "pipeline.toml"
+    changed.write_text(file.read_text().replace('form = "pairs"', 'form = "rows"') + SOLD)
+    with (folder / "queries" / "queries.csv").open("a") as queries:
+        queries.write("sold,add,1,,,,2\n")
+    return changed
+
+
 def test_a_job_of_static_rows_is_one_pass_that_can_be_repeated(tmp_path):
     file = _example(tmp_path / "prices")
     text = file.read_text().replace("stream = false", "")
     text = text.replace('path = "trades"', 'path = "trades"\nstream = false')
     text = re.sub(r'path = "(stock|queries)"', r'path = "\1"\nstream = false', text)
     file.write_text(re.sub(r"options = .*", "", text))
+    window = _with_window(file, tmp_path / "window")
     kafka = tmp_path / "prices" / "kafka.toml"
     kafka.write_text(re.sub(r'"csv"\npath = "trades"', '"kafka"', file.read_text()))
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(file), str(kafka)], env=_environment(), cwd=tmp_path,
-        capture_output=True, text=True, timeout=LONGEST_S,
+        [sys.executable, "-c", PROGRAM, str(file), str(kafka), str(window)], env=_environment(),
+        cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST_S,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "template  cheap: filter over trades" in done.stdout
     assert done.stdout.count(f"Answers: {file.parent / 'answers'}") == 2
-    assert _counts(done.stdout) == Counter({name: 2 * n for name, n in COUNTS.items()})
+    repeated = Counter({name: 3 * n for name, n in COUNTS.items()})
+    assert _counts(done.stdout) == repeated + Counter(added=1, times=2)
     assert "Row(a=1, b='x', at=None), Row(a=None" in done.stdout
     assert "JobFailed" in done.stdout
     pairs, reasons = _written(file.parent / "answers")
     assert pairs == PAIRS
     assert len(reasons) == 3
+    told = ds.dataset(window.parent / "answers", partitioning="hive").to_table().to_pylist()
+    assert sorted(
+        (row["event"], row["query"], row["item"], row["n"], row["change"])
+        for row in told
+        if row["template"] == "sold"
+    ) == [(None, 1, 10, 3, 1), (None, 1, 20, 2, 1)]
+    assert "sold: 1 buckets by trades.item, 2 slices each; stored on all slices" in done.stdout

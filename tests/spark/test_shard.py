@@ -308,3 +308,31 @@ def test_rows_are_pushed_in_pieces_whose_answers_fit_into_memory(
     assert sum(sizes) == 1000
     assert outcome.tally["affected"] == 1000 * n
     assert 0 < outcome.tally["memory_bytes"] < outcome.tally["peak_bytes"]
+
+
+@pytest.mark.parametrize("n_shards", [1, 3])
+def test_rows_that_meet_only_what_does_not_grow_leave_nothing_behind(n_shards: int) -> None:
+    """The same answers whether the shards know it or not; knowing it, they keep nothing."""
+    rng, n = np.random.default_rng(5), 60
+    inputs = {name: Input.stream(name, {"v": "float64"}) for name in ("still", "live")}
+    sqls = {"q": "SELECT l.v FROM live l JOIN still s ON l.v - s.v BETWEEN :lo AND :hi"}
+    low = rng.normal(size=n)
+    changes = pa.table({"template": ["q"] * n, "id": range(n), "lo": low, "hi": low + 0.2})
+    rows = {name: [pa.table({"v": rng.normal(size=50)}) for _ in range(4)] for name in inputs}
+    outcomes = {}
+    for still in ((), ("still",)):
+        spec, outcome = Spec(inputs, sqls, {}, form_of("pairs"), n_shards, still), Outcome()
+        shards = [Shard(spec, i) for i in range(n_shards)]
+        logs = list[int]()
+        for batch in range(4):
+            some = {"live": rows["live"][batch]} | ({} if batch else {"still": rows["still"][0]})
+            parts = chunks_of(spec, batch, None if batch else changes, some)
+            done = [outcome.apply(spec, s, chunks) for s, chunks in zip(shards, parts, strict=True)]
+            logs.append(sum(len(each.log) for each in done))
+            shards = [build(spec, i, [shard.to_bytes()]) for i, shard in enumerate(shards)]
+        outcomes[still] = outcome.answers
+        assert logs[0] > 0
+        assert all(log > 0 for log in logs[1:]) == (still == ())
+        assert any(log > 0 for log in logs[1:]) == (still == ())
+    assert len(outcomes[()]) > 500
+    assert outcomes[()] == outcomes[("still",)]

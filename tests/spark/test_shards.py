@@ -9,7 +9,7 @@ import pytest
 from standfast.errors import BadInput
 from standfast.model.stream import Input
 from standfast.model.template import Template
-from standfast.spark.brief import EVENT
+from standfast.spark.brief import EVENT, Brief
 from standfast.spark.outputs import form_of
 from standfast.spark.packing import ARRIVED, Place, pack_rows
 from standfast.spark.planning import plan
@@ -219,3 +219,37 @@ def test_every_key_and_query_of_a_window_has_one_shard_that_answers(n_shards: in
     if n_shards == 4:
         sizes = {part: {len(s) for (p, _), s in stored.items() if p == part} for part in range(3)}
         assert sizes == {0: {2}, 1: {4}, 2: {1}}
+
+
+def forgone(still: tuple[str, ...], **templates: str) -> list[tuple[str, ...]]:
+    read = {n: i for n, i in INPUTS.items() if any(f" {n} " in f"{s} " for s in templates.values())}
+    spec = Spec(read, templates, {}, "pairs", 4, still)
+    return [part.forgone for part in spec.plan.parts]
+
+
+def test_rows_that_meet_only_what_does_not_grow_are_stored_nowhere() -> None:
+    band = "SELECT * FROM s JOIN d ON s.v - d.v BETWEEN :a AND :b"
+    keyed = SELECT.format("s", "d", "k", "k")
+    assert forgone((), band=band) == [()]
+    assert forgone(("d",), band=band) == [("s",)]
+    assert forgone(("d",), keyed=keyed) == [("s",)]
+    assert forgone(("t",), keyed=SELECT.format("s", "t", "k", "k")) == [("s",)]
+    assert forgone(("d",), table=SELECT.format("t", "d", "k", "k")) == [()], "a table replaces rows"
+    assert forgone(("d",), keyed=keyed, own=SELECT.format("s", "s", "k", "k")) == [()]
+    assert forgone(("d", "s"), keyed=keyed) == [()], "both are needed"
+    assert forgone(("d",), one="SELECT * FROM s WHERE v > :x", other=band) == [(), ("s",)]
+
+
+def test_rows_that_are_stored_nowhere_go_to_the_shard_that_answers() -> None:
+    inputs = {name: INPUTS[name] for name in ("d", "s")}
+    band = {"q": "SELECT * FROM s JOIN d ON s.v - d.v BETWEEN :a AND :b"}
+    spec = Spec(inputs, band, {}, "pairs", 4, ("d",))
+    assert Brief.from_json(spec.brief.to_json()) == spec.brief
+    table = pa.table({"k": [7] * 80, "name": ["x"] * 80, "v": [0.5] * 80, "id": range(80)})
+    chunks = packed(spec, 1, table)
+    assert all(chunk.owned for _, chunk in chunks)
+    assert sum(chunk.n_rows for _, chunk in chunks) == 80
+    assert {shard for shard, _ in chunks} == {0, 1, 2, 3}
+    stored = packed(spec, 0, table.drop_columns(["id"]))
+    assert sum(chunk.n_rows for _, chunk in stored) == 4 * 80
+    assert any("of s nothing" in line for line in spec.plan.lines())

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from standfast import demo, spark_demo
 from standfast.cli import app
+from standfast.demo_queries import CHECKED_ROWS, COLUMNS, TEMPLATES, WINDOWS
 from standfast.engine.engine import Engine
 from standfast.spark import changes
 from standfast.spark.pipeline_file import read_pipeline
@@ -32,7 +33,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory):
     """Seven micro-batches, of which the first, fourth and seventh change queries."""
-    made = spark_demo.Recording(tmp_path_factory.mktemp("demo") / "out", N_QUERIES, 4, n_batches=7)
+    made = spark_demo.Recording(tmp_path_factory.mktemp("demo") / "out", N_QUERIES, 5, n_batches=7)
     assert list(made.write()) == list(range(7))
     return made
 
@@ -83,7 +84,7 @@ def test_queries_are_added_at_first_and_then_some_change_in_every_third_micro_ba
 def test_the_pipeline_file_is_in_order(recording):
     pipeline = read_pipeline(recording.pipeline)
     assert list(pipeline.inputs) == ["trades", "spot", "futures"]
-    assert list(pipeline.templates) == list(demo.TEMPLATES)
+    assert list(pipeline.templates) == list(TEMPLATES)
     assert (pipeline.output.form, pipeline.job.watermark) == ("counts", "2 seconds")
     assert pipeline.queries.schema.keys() == set(
         pq.read_table(_files(recording, "queries")[0]).column_names
@@ -106,9 +107,9 @@ def played(recording):
     """The files through one engine: changes, then trades, spot, futures."""
     engine = Engine()
     for name in spark_demo.INPUTS:
-        columns = {"id": "int64", **demo.COLUMNS}
+        columns = {"id": "int64", **COLUMNS}
         engine.stream(name, columns, time="time", lateness_us=demo.LATENESS_US, id="id")
-    groups = {name: engine.register(sql, name=name) for name, sql in demo.TEMPLATES.items()}
+    groups = {name: engine.register(sql, name=name) for name, sql in TEMPLATES.items()}
     tables, counts = [], dict.fromkeys(SUMMED, 0)
     for number, queries in enumerate(_files(recording, "queries")):
         outcome = changes.apply(groups, pq.read_table(queries))
@@ -118,9 +119,11 @@ def played(recording):
         for name in spark_demo.INPUTS:
             rows = pq.read_table(_files(recording, name)[number])
             for template, answer in engine.push(name, rows).items():
-                found = answer.counts()["queries"]
-                n = rows.num_rows
-                columns = [pa.repeat(number, n), pa.repeat(template, n), rows["id"], found]
+                found, events = answer.counts()["queries"], rows["id"]
+                if template in WINDOWS:  # by the micro-batch, and by no row of it
+                    found, events = pa.array([pc.sum(found).as_py()]), pa.nulls(1, pa.int64())
+                n = len(found)
+                columns = [pa.repeat(number, n), pa.repeat(template, n), events, found]
                 tables.append(
                     pa.table(columns, names=["batch", "template", "event", "queries"]).filter(
                         pa.array(found.to_numpy() > 0)
@@ -169,8 +172,8 @@ def test_brute_force_expects_what_an_engine_answers(recording, played):
     _keep(recording, played.answers)
     outcome = spark_demo.read(recording)
     found = Counter(template for template, _ in recording.expected)
-    assert found == dict.fromkeys(demo.TEMPLATES, 3 * demo.CHECKED_ROWS)
-    for name in demo.TEMPLATES:  # otherwise nothing would be compared
+    assert found == {name: 3 if name in WINDOWS else 3 * CHECKED_ROWS for name in TEMPLATES}
+    for name in TEMPLATES:  # otherwise nothing would be compared
         assert any(n for (template, _), n in recording.expected.items() if template == name)
         mine = pc.equal(played.answers["template"], name)
         assert outcome.answers[name] == played.answers.filter(mine).num_rows
@@ -196,6 +199,28 @@ def test_a_wrong_a_missing_and_a_doubled_answer_are_noticed(recording, played):
             spark_demo.read(recording)
 
 
+@pytest.mark.parametrize("template", WINDOWS)
+def test_windows_that_too_many_or_too_few_queries_tell_of_are_noticed(recording, played, template):
+    n = recording.expected[template, 3]
+    answers = played.answers.to_pylist()
+    place = next(i for i, a in enumerate(answers) if (a["template"], a["batch"]) == (template, 3))
+    assert answers[place]["event"] is None
+    # Two shards that tell of half of the queries each are as good as one.
+    halves = [answers[place] | {"queries": k} for k in (n // 2, n - n // 2)]
+    others = answers[:place] + answers[place + 1 :]
+    _keep(recording, pa.Table.from_pylist([*others, *halves], played.answers.schema))
+    spark_demo.read(recording)
+    for some, found in (
+        (others, 0),
+        ([*others, *halves[1:]], n - n // 2),
+        (answers + halves, 2 * n),
+    ):
+        _keep(recording, pa.Table.from_pylist(some, played.answers.schema))
+        words = f"{template}: {found} affected queries, brute force finds {n}"
+        with pytest.raises(AssertionError, match=words):
+            spark_demo.read(recording)
+
+
 def test_every_row_and_every_change_is_accounted_for(recording, played):
     spark_demo.check(recording, played.totals)
     for name in ("used", "duplicate", "added", "removed", "refused"):
@@ -213,7 +238,7 @@ def test_the_summary_tells_what_came_in_and_what_became_of_it(recording, played)
     assert "157,336 rows received = 157,276 used + 0 late + 60 duplicate + 0 rejected" in text
     assert "registry version 3: 10,200 queries came, 200 went" in text
     assert "dead letters: 2 duplicate, 1 no end" in text
-    assert "60 answers compared with brute force: all equal" in text
+    assert "66 answers compared with brute force: all equal" in text
 
 
 def test_a_folder_of_somebody_else_is_refused_and_left_alone(tmp_path):
@@ -271,9 +296,9 @@ def test_the_demo_runs_on_spark_and_can_be_run_again(tmp_path):
     assert "78,638 trades in 4 micro-batches and" in text
     assert "157,306 rows received = 157,276 used + 0 late + 30 duplicate + 0 rejected" in text
     assert "registry version 2: 5,050 queries came, 50 went" in text
-    assert "40 answers compared with brute force: all equal" in text
+    assert "44 answers compared with brute force: all equal" in text
     assert "78,638 trades in 3 micro-batches and" in text
     assert "registry version 1: 200 queries came, 0 went" in text
-    assert "20 answers compared with brute force: all equal" in text
+    assert "22 answers compared with brute force: all equal" in text
     assert text.count("Picture: ") == 2
     assert (tmp_path / "out" / "demo.png").read_bytes().startswith(PNG)

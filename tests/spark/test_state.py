@@ -6,6 +6,7 @@ import pytest
 
 from standfast.model.stream import Input
 from standfast.spark import state
+from standfast.spark.outputs import FORMS, form_of
 from standfast.spark.spec import Spec
 from standfast.spark.state import Meta, WrongState
 
@@ -116,3 +117,36 @@ def test_inputs_and_templates_in_another_order_are_another_job() -> None:
     ]
     assert len({spec.digest for spec in specs}) == 3
     assert Spec.from_json(specs[0].to_json()).digest == specs[0].digest
+
+
+OVER = "OVER ({} ORDER BY ts RANGE BETWEEN :w PRECEDING AND CURRENT ROW)"
+BY_KEY = OVER.format("PARTITION BY k")
+
+
+@pytest.mark.parametrize(
+    "sql", [f"SELECT SUM(v) {BY_KEY} FROM s", f"SELECT k FROM s QUALIFY SUM(v) {BY_KEY} > :t"]
+)
+def test_windows_by_key_in_another_form_of_output_are_dealt_otherwise_and_refused(sql: str) -> None:
+    cells, specs = Cells(), windows_of(sql)
+    state.write_snapshot(cells, state.read_meta(cells, specs["rows"]), b"x", "a")
+    with pytest.raises(WrongState) as caught:
+        state.read_meta(cells, specs["pairs"])
+    assert "and with windows in the same form of output, or start" in str(caught.value.hint)
+    assert len({spec.digest for spec in specs.values()}) == 2
+    assert specs["pairs"].digest == specs["counts"].digest == specs["spans"].digest
+
+
+def test_windows_without_a_key_go_on_in_any_form_of_output() -> None:
+    specs = windows_of(f"SELECT SUM(v) {OVER.format('')} FROM s")
+    assert len({spec.digest for spec in specs.values()}) == 1
+
+
+def test_a_job_without_windows_goes_on_from_a_checkpoint_of_an_earlier_version() -> None:
+    assert spec_of().digest == "186ae41afebf6036"  # as 0.3.0 wrote it
+
+
+def windows_of(sql: str) -> dict[str, Spec]:
+    """A job with a window, by the form of its output."""
+    columns = {"k": "string", "v": "int64", "ts": "timestamp"}
+    inputs = {"s": Input.stream("s", columns, time="ts")}
+    return {form: Spec(inputs, {"q": sql}, {}, form_of(form), 4) for form in FORMS}

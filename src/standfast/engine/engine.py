@@ -157,6 +157,16 @@ class Engine:
             group.advance(time_us)
         self._expire()
 
+    def forgo(self, name: str) -> None:
+        """Keep no rows of a stream for joins: nothing will come that could meet them.
+
+        A snapshot does not tell of it.
+        """
+        store = self._store(name)
+        if store.input.kind != "stream" or len(store):
+            raise BadInput(f"the rows of {name!r} are needed", hint="forgo an empty stream")
+        store.is_forgone = True
+
     def delete(self, name: str, keys: Any) -> dict[str, Answer]:
         """Delete rows of a table, given by its key columns; returns what changed.
 
@@ -189,7 +199,7 @@ class Engine:
 
     def holds_rows(self, name: str) -> bool:
         """Whether rows of this input leave anything behind: themselves or their ids."""
-        is_kept = self._store(name).keeps or self._doors[name].identities is not None
+        is_kept = self._store(name).holds_rows or self._doors[name].identities is not None
         return is_kept or any(group.keeps_lanes for group in self._readers(name))
 
     def memory_bytes(self) -> int:

@@ -100,6 +100,7 @@ class Store:
         strings.used_by(self._string_codes)
         self.schema = pa.schema([(n, ARROW_TYPES[kind]) for n, kind in source.columns.items()])
         self.keeps = source.kind == "table"
+        self.is_forgone = False  # whether rows are not kept all the same
         self.n_living = 0
         self.next_id = 0
         self._segments: list[Segment] = []
@@ -111,6 +112,11 @@ class Store:
 
     def __len__(self) -> int:
         return self.n_living
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows that come stay."""
+        return self.keeps and not self.is_forgone
 
     def published(self) -> Rows:
         """The rows of this moment, for answers that are written out later."""
@@ -130,7 +136,7 @@ class Store:
         """Store rows of a stream, or rows of a table whose keys are free."""
         ids = np.arange(self.next_id, self.next_id + rows.num_rows)
         self.next_id += rows.num_rows
-        if not self.keeps or not rows.num_rows:
+        if not self.holds_rows or not rows.num_rows:
             return
         for by, order in self._orders.items():
             order.insert(*self._entries(by, ids, rows))

@@ -39,6 +39,8 @@ def capacities(n: Int64s) -> Int64s:
 
 def runs_of(lanes: Int64s) -> tuple[Int64s, Int64s]:
     """Each lane once and how many rows it has, of lanes that ascend."""
+    if lanes[0] == lanes[-1]:
+        return lanes[:1], np.array([lanes.size])
     edges = np.flatnonzero(np.diff(lanes)) + 1
     firsts = np.concatenate([[0], edges])
     return lanes[firsts], np.diff(np.concatenate([firsts, [lanes.size]]))

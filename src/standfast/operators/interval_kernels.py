@@ -84,11 +84,33 @@ def running_windows(
         if first > last:
             continue
         start, mask = g.starts[lanes[i]], g.masks[lanes[i]]
+        if kind == SUM_FLOAT:
+            n, total, rest = _difference(ints, floats, start, mask, first, last)
+            found[i, 0], found_floats[i, 1], found_floats[i, 2] = n, total, rest
+            continue
         if first & ~mask != last & ~mask:
             copy(found, i, ints, start + mask)  # the total of a whole round
         merge(kind, found, found_floats, i, ints, floats, start + (last & mask))
         if first & mask != 0:
             take_away(kind, found, found_floats, i, ints, floats, start + (first & mask) - 1)
+
+
+@inlined
+def _difference(
+    ints: Int64s, floats: Fields, start: int, mask: int, first: int, last: int
+) -> tuple[int, float, float]:
+    """How many values a window has, and their sum and rest: what is merged, without memory."""
+    at = start + (last & mask)
+    n, total, rest = ints[at, 0], floats[at, 1], floats[at, 2]
+    if first & ~mask != last & ~mask:
+        at = start + mask
+        total, low = added(floats[at, 1], total)
+        n, rest = n + ints[at, 0], floats[at, 2] + (rest + low)
+    if first & mask != 0:
+        at = start + (first & mask) - 1
+        total, low = added(total, -floats[at, 1])
+        n, rest = n - ints[at, 0], rest + (low - floats[at, 2])
+    return n, total, rest
 
 
 @kernel
@@ -182,6 +204,28 @@ def _extreme(
 
 
 @inlined
+def _sum(
+    ints: Int64s, floats: Fields, base: int, width: int, first: int, stop: int
+) -> tuple[int, float, float]:
+    """How many values a window has, and their sum and rest; as `_extreme`, each end for itself."""
+    n, left, left_rest, right, right_rest = 0, 0.0, 0.0, 0.0, 0.0
+    while first < stop:
+        at = base + width + (first & (width - 1))
+        takes = first & 1
+        n += takes * ints[at, 0]
+        left, low = added(left, floats[at, 1] if takes else 0.0)
+        left_rest += (floats[at, 2] if takes else 0.0) + low
+        at = base + width + ((stop - 1) & (width - 1))
+        takes = stop & 1
+        n += takes * ints[at, 0]
+        right, low = added(floats[at, 1] if takes else 0.0, right)
+        right_rest += (floats[at, 2] if takes else 0.0) + low
+        first, stop, width = (first + 1) >> 1, stop >> 1, width >> 1
+    total, low = added(left, right)
+    return n, total, left_rest + (right_rest + low)
+
+
+@inlined
 def next_piece(p: int, level: int, up: bool, stop: int, half: int) -> tuple[int, bool]:
     """The level of the next base interval from p on, before `stop`, and whether levels still rise.
 
@@ -215,6 +259,10 @@ def fold_windows(
         if LEAST_INT <= kind <= MOST_FLOAT:
             n, at = _extreme(kind, ints, floats, base, capacity, p, stop)
             found[i, 0], found[i, 1] = n, ints[at, 1]
+            continue
+        if kind == SUM_FLOAT and not unfinished:
+            n, total, rest = _sum(ints, floats, base, capacity, p, stop)
+            found[i, 0], found_floats[i, 1], found_floats[i, 2] = n, total, rest
             continue
         if unfinished and stop == g.tails[lane]:
             stop = p + 2 * capacity  # the last intervals hold nothing after the last row

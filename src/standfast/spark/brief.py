@@ -51,7 +51,8 @@ class Brief:
 
 def _part_of(**entry: Any) -> Part:
     keys = {name: tuple(columns) for name, columns in entry["keys"].items()}
-    return Part(entry["deal"], tuple(entry["templates"]), tuple(entry["inputs"]), keys)
+    templates, inputs, forgone = (tuple(entry[n]) for n in ("templates", "inputs", "forgone"))
+    return Part(entry["deal"], templates, inputs, keys, forgone)
 
 
 def name_of(text: str) -> str:

@@ -142,7 +142,8 @@ def _dealt(
     ends = [*starts[1:].tolist(), table.num_rows]
     for owner, first, last in zip(owners.tolist(), starts.tolist(), ends, strict=True):
         begin = owner - owner % n_slices
-        shards = range(owner, owner + 1) if part.deal == "rows" else range(begin, begin + n_slices)
+        is_stored = part.stores(source.name)
+        shards = range(begin, begin + n_slices) if is_stored else range(owner, owner + 1)
         yield shards, owner, table.slice(first, last - first)
 
 

@@ -109,8 +109,10 @@ def attached(
     sources, declared = _still_first(*read(inputs, watermark))
     n_shards = _n_shards(spark, shards)
     _check_templates(templates, strategies)
+    is_live = {name: source.frame.isStreaming for name, source in sources.items()}
+    still = tuple(name for name, live in is_live.items() if any(is_live.values()) and not live)
     spec = Spec(
-        declared, dict(templates), dict(strategies or {}), outputs.form_of(output), n_shards
+        declared, dict(templates), dict(strategies or {}), outputs.form_of(output), n_shards, still
     )
     assert spec.output.schema, "refused here what cannot be asked"
     keys = shard_keys(n_shards)

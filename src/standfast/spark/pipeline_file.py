@@ -72,10 +72,10 @@ class InputSpec:
     key: tuple[str, ...]
 
     @property
-    def has_time(self) -> bool:
-        """Whether there is an event time; a stream's only timestamp is one."""
-        only = list(self.rows.schema.values()).count("timestamp") == 1
-        return self.time is not None or (only and not self.key)
+    def event_time(self) -> str | None:
+        """The column that is the event time; where there is a watermark, the only timestamp is."""
+        times = [column for column, kind in self.rows.schema.items() if kind == "timestamp"]
+        return self.time or (times[0] if len(times) == 1 and not self.key else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +220,12 @@ def _declared(section: Section, name: str, spec: InputSpec) -> Input | None:
     found = _tried(section, "schema", lambda: Input.stream(name, columns))
     if found and spec.time:
         found = _tried(section, "time", lambda: Input.stream(name, columns, time=spec.time))
+    if found:
+        found = Input.stream(name, columns, time=spec.event_time)
     if found and spec.id:
-        found = _tried(section, "id", lambda: Input.stream(name, columns, id=spec.id))
+        found = _tried(
+            section, "id", lambda: Input.stream(name, columns, time=spec.event_time, id=spec.id)
+        )
     if found and spec.key:
         found = _tried(section, "key", lambda: Input.table(name, columns, key=spec.key))
         for key in ("time", "id"):
@@ -364,7 +368,7 @@ def _check_job(section: Section, pipeline: Pipeline) -> None:
     if pipeline.streams and not job.checkpoint:
         hint = 'add checkpoint = "folder" to [job]: the next start continues from there'
         section.wrong("checkpoint", "a job that reads a stream needs a checkpoint", hint)
-    if job.watermark and not any(i.has_time for i in pipeline.inputs.values()):
+    if job.watermark and not any(i.event_time for i in pipeline.inputs.values()):
         hint = "say which column is the time of an input: time = "
         section.wrong("watermark", "a watermark needs an input that has a time", hint)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from standfast.errors import BadInput
 from standfast.model.query import BandJoin, Filter, KeyThreshold, WindowAggregate
@@ -12,9 +13,10 @@ from standfast.spark.shards import Deal, Part, Plan
 
 
 def plan(
-    templates: Mapping[str, Template], inputs: Mapping[str, Input], n_shards: int, form: str
-) -> Plan:
-    """Put templates that deal alike into one part."""
+    templates: Mapping[str, Template], inputs: Mapping[str, Input], n_shards: int, form: str,
+    still: Collection[str] = (),
+) -> Plan:  # fmt: skip
+    """Put templates that deal alike into one part; `still` inputs come first and do not grow."""
     parts: list[Part] = []
     for name, template in templates.items():
         deal, keys, read = _dealt(template, inputs, form)
@@ -29,7 +31,28 @@ def plan(
     unread = [name for name in inputs if not any(name in part.inputs for part in parts)]
     if unread:
         raise BadInput(f"no template reads the input {unread[0]!r}", hint="leave it out")
-    return Plan(n_shards, tuple(parts))
+    forgone = [_forgone(part, templates, inputs, still) for part in parts]
+    whole = (replace(part, forgone=some) for part, some in zip(parts, forgone, strict=True))
+    return Plan(n_shards, tuple(whole))
+
+
+def _forgone(
+    part: Part, templates: Mapping[str, Template], inputs: Mapping[str, Input],
+    still: Collection[str],
+) -> tuple[str, ...]:  # fmt: skip
+    """The streams of a part whose rows meet only inputs that do not grow."""
+    needed = set[str]()
+    for name in part.templates:
+        question = templates[name].question
+        if isinstance(question, Filter | WindowAggregate | KeyThreshold):
+            continue
+        one, other = (side.input for side in question.sides)
+        needed |= {a for a, b in ((one, other), (other, one)) if b not in still}
+    plain = part.deal in ("keys", "events")
+    return tuple(
+        name for name in part.inputs
+        if plain and inputs[name].kind == "stream" and name not in still and name not in needed
+    )  # fmt: skip
 
 
 def _dealt(

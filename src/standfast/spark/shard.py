@@ -132,6 +132,9 @@ class Shard:
         head, engines = unframed(data)
         shard.registry = head["registry"]
         shard._engines = [Engine.from_bytes(engine, clock=shard._clock) for engine in engines]
+        for part, engine in zip(spec.plan.parts, shard._engines, strict=True):
+            for name in part.forgone:
+                engine.forgo(name)
         return shard
 
     def check(self) -> None:

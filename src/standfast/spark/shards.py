@@ -40,12 +40,20 @@ _ROUND, _FINAL = (0xCC9E2D51, 0x1B873593, 0xE6546B64), (0x85EBCA6B, 0xC2B2AE35)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Templates whose rows are dealt the same way; `keys` are the columns that make the bucket."""
+    """Templates whose rows are dealt the same way; `keys` are the columns that make the bucket.
+
+    Rows of `forgone` inputs are stored nowhere: all that they join with was there before them.
+    """
 
     deal: Deal
     templates: tuple[str, ...]
     inputs: tuple[str, ...]
     keys: Mapping[str, tuple[str, ...]]
+    forgone: tuple[str, ...] = ()
+
+    def stores(self, name: str) -> bool:
+        """Whether rows of an input are kept on all slices of their bucket."""
+        return self.deal != "rows" and name not in self.forgone
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,8 @@ class Plan:
                 else "stored on every shard, each answers for its share of the queries",
                 "marks": f"each key of {keys} on one shard",
             }[part.deal]
+            if part.forgone:
+                how += f"; of {', '.join(part.forgone)} nothing, as the other side does not grow"
             yield f"{', '.join(part.templates)}: {how}; all queries on every shard"
 
 
@@ -105,7 +115,7 @@ def places(plan: Plan, part: Part, source: Input, rows: pa.Table) -> tuple[Int64
         for name in part.keys[source.name]:
             codes = mixed(codes ^ hashed(rows[name], source.columns[name]))
         bucket = (codes % np.uint64(buckets)).astype(np.int64)
-    if part.deal == "rows" and source.id is not None:
+    if not part.stores(source.name) and source.id is not None:
         # An event that comes again must meet the shard that knows it.
         slice_ = mixed(hashed(rows[source.id], source.columns[source.id])) % np.uint64(slices)
         return bucket, slice_.astype(np.int64)

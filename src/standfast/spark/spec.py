@@ -17,7 +17,7 @@ from standfast.model.template import Template
 from standfast.spark.brief import Brief, name_of
 from standfast.spark.outputs import Form, Output, output_of
 from standfast.spark.planning import plan
-from standfast.spark.shards import Part, Plan
+from standfast.spark.shards import AT_THE_END, Part, Plan
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Spec:
     strategies: Mapping[str, str]
     form: Form
     n_shards: int
+    still: tuple[str, ...] = ()  # inputs that are there at first and do not grow
 
     @cached_property
     def parsed(self) -> dict[str, Template]:
@@ -39,7 +40,7 @@ class Spec:
 
     @cached_property
     def plan(self) -> Plan:
-        return plan(self.parsed, self.inputs, self.n_shards, self.form)
+        return plan(self.parsed, self.inputs, self.n_shards, self.form, self.still)
 
     @cached_property
     def output(self) -> Output:
@@ -84,6 +85,8 @@ class Spec:
         for name in part.templates:
             strategy = self.strategies.get(name, "auto")
             engine.register(self.templates[name], name=name, strategy=strategy)
+        for name in part.forgone:
+            engine.forgo(name)
         return engine
 
     def to_json(self) -> str:
@@ -95,19 +98,24 @@ class Spec:
         """What `to_json` wrote, read once in each process."""
         known = json.loads(text)
         inputs = {name: Input.of(entry) for name, entry in known["inputs"].items()}
-        return Spec(**known | {"inputs": inputs})
+        return Spec(**known | {"inputs": inputs, "still": tuple(known["still"])})
 
     @cached_property
     def digest(self) -> str:
         """Tells jobs apart whose state does not fit each other.
 
-        The order of inputs and templates counts: the log of a shard has their numbers. So do the
-        deals, which follow from the form of the output where there are windows.
+        The order of inputs and templates counts: the log of a shard has their numbers. So does how
+        windows are dealt, which follows from the form of the output, and what is not stored.
         """
         known = json.loads(self.to_json())
-        del known["strategies"], known["form"], known["n_shards"]
+        del known["strategies"], known["form"], known["n_shards"], known["still"]
         known["order"] = [list(self.inputs), list(self.templates)]
-        known["deals"] = [[part.deal, part.templates] for part in self.plan.parts]
+        windows = [part for part in self.plan.parts if part.deal in AT_THE_END]
+        if windows:
+            known["windows"] = [[part.deal, part.templates, dict(part.keys)] for part in windows]
+        forgone = [part.forgone for part in self.plan.parts]
+        if any(forgone):
+            known["forgone"] = forgone
         return name_of(json.dumps(known, sort_keys=True))
 
     @cached_property

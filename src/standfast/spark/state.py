@@ -67,8 +67,8 @@ def read_meta(cells: Cells, brief: Brief) -> Meta:
     if meta.digest != brief.digest:
         raise WrongState(
             "the checkpoint was written by a job with other inputs or templates",
-            hint="go on with the same inputs and templates in the same order, "
-            "or start with a new checkpoint",
+            hint="go on with the same inputs and templates in the same order, and with windows in "
+            "the same form of output, or start with a new checkpoint",
         )
     return meta
 

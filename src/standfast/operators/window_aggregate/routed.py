@@ -3,7 +3,8 @@
     rows     o o o o o o o      remembered only: from which position on each lane changed
     lookup              ^       the structure catches up, then answers
     lookup              ^^^^^   when as many were asked as there are answers, all are written down
-                                and read from there until rows or queries change, or time goes on
+                                and read from there until rows or queries change, or time goes on;
+                                when nobody read them again, it is done later the next time
 
 Subtractable aggregates have running totals, holistic ones sorted intervals. Mergeable ones have
 base intervals (a row costs little, a lookup a logarithm) or landmark intervals (a row costs once a
@@ -50,12 +51,15 @@ _CHOICE = {
 ROW_NS, CLASS_NS, LOOKUP_NS, LEVEL_NS, CALL_NS = 20.0, 60.0, 60.0, 8.0, 50_000.0
 # How often over a building must have been missed before it is done.
 PATIENCE = 2.0
-# One turn in so many is booked, for all of them: booking takes as long as a small batch.
-NOTE_EVERY = 16
+# One turn in so many is booked, for all of them: booking takes as long as a small batch. The first
+# few are booked more often.
+NOTE_EVERY, NOTE_FIRST, N_FIRST = 64, 16, 256
 # Less than this is not worth asking what a building costs.
 ENOUGH_NS = 1e6
 # Answers that are worth writing down: more would be more than a cache holds.
 MOST_ANSWERS = 1 << 22
+# How often over all answers must have been asked for, at most, before they are written down.
+MOST_PATIENT = 64
 
 
 class Routed(AggregateStrategy):
@@ -79,41 +83,53 @@ class Routed(AggregateStrategy):
         self._first: Change | None = None
         self._put_by = PutBy()
         self._turn = 0  # counts lookups that the structure answered
+        self._weight = NOTE_FIRST if len(self.ways) > 1 else 0  # turns that a booked one stands for
         self._n_asked = 0  # lookups since the last change
         self._written: Found | None = None
         self._written_at = 0
+        self._is_reread = False  # what was written down
+        self._patience = 1  # how often over answers are asked for before they are written down
         # Classes of widths and levels of a window, while queries stay as they are.
         self._shape: tuple[int, float] | None = None
         self.missed_ns = 0.0  # what the other structure would have saved so far
         # Measured over estimated cost, of rows and of lookups.
         self.corrections: dict[tuple[str, str], float] = {}
-        self.n_switches = 0
-        self.total = {"lookups": 0, "read again": 0}
+        self.n_switches = self.n_lookups = self.n_reread = 0
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         super().add(slots, lows, highs)
         self._catch_up()
         self._made.add(slots, lows, highs)
-        self._written = self._shape = None
+        self._forget()
+        self._shape = None
 
     def remove(self, slots: Int64s) -> None:
         super().remove(slots)
         self._catch_up()
         self._made.remove(slots)
-        self._written = self._shape = None
+        self._forget()
+        self._shape = None
 
     def take_in(self, change: Change) -> None:
         if self._first is None:
             self._first = change
         else:
             self._put_by.add(change, self.lanes.n_lanes)
-        self._written, self._n_asked = None, 0
+        if self._written is not None:
+            self._forget()
+        self._n_asked = 0
+
+    def _forget(self) -> None:
+        """Answers written down are of another moment; that they were may have been for nothing."""
+        if self._written is not None:
+            self._patience = 1 if self._is_reread else min(2 * self._patience, MOST_PATIENT)
+        self._written = None
 
     def _catch_up(self) -> None:
         """Let the structure take in what was put by."""
-        if self._first is None:
-            return
         change = self._first
+        if change is None:
+            return
         if self._put_by:
             # Later changes know of more lanes, or of all of them moved.
             known = change.lanes < self.lanes.n_lanes
@@ -122,52 +138,54 @@ class Routed(AggregateStrategy):
         begin = self._clock()
         self._made.take_in(change)
         self._first = None  # not before: an aggregate of the user's own may fail
-        if self._is_noted:
+        if self._weight and self._turn % self._weight == 0:
             held = self.lanes.held(change)
             n_rows = int((self.lanes.geometry.tails[held.lanes] - held.firsts).sum())
             self._note(n_rows, 0, begin)
 
     def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
-        found = self._again(slots, lanes)
-        if found is not None:
-            return found
-        ages = self.lows[0, slots], self.highs[0, slots]
-        return self._fresh(slots, lanes, *self.lanes.positions(lanes, *ages))
+        if self._written is not None and self._written_at == self.lanes.now:
+            return self._again(self._written, slots, lanes)
+        firsts, lasts = self.lanes.positions(lanes, self.lows[0, slots], self.highs[0, slots])
+        return self._fresh(slots, lanes, firsts, lasts)
 
     def answers(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
-        found = self._again(slots, lanes)
-        return self._fresh(slots, lanes, firsts, lasts) if found is None else found
+        if self._written is not None and self._written_at == self.lanes.now:
+            return self._again(self._written, slots, lanes)
+        return self._fresh(slots, lanes, firsts, lasts)
 
     def _fresh(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         """Answers read from the structure."""
         self._catch_up()
-        begin = self._clock()
+        n_lookups, is_noted = slots.size, self._weight and self._turn % self._weight == 0
+        begin = self._clock() if is_noted else 0.0
         found = self._made.answers(slots, lanes, firsts, lasts)
-        if self._is_noted:
-            self._note(0, slots.size, begin)
+        if is_noted:
+            self._note(0, n_lookups, begin)
         self._turn += 1
-        self._n_asked += slots.size
-        n_answers = self.living.size * self.lanes.n_lanes
-        if self._n_asked >= n_answers and n_answers <= MOST_ANSWERS:
-            self._write_down()
+        self.n_lookups += n_lookups
+        self._n_asked += n_lookups
+        if self._n_asked >= self._patience * self.living.size:
+            n_answers = self.living.size * self.lanes.n_lanes
+            if self._patience * n_answers <= self._n_asked and n_answers <= MOST_ANSWERS:
+                self._write_down()
         return found
 
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         self._catch_up()
         return self._made.read(slots, lanes, firsts, lasts)
 
-    def _again(self, slots: Int64s, lanes: Int64s) -> Found | None:
-        """Answers that were written down at this very moment, if they were."""
-        self.total["lookups"] += slots.size
-        written = self._written
-        if written is None or self._written_at != self.lanes.now:
-            return None
-        self.total["read again"] += slots.size
+    def _again(self, written: Found, slots: Int64s, lanes: Int64s) -> Found:
+        """Answers that were written down at this very moment."""
+        self.n_lookups += slots.size
+        self.n_reread += slots.size
+        self._is_reread = True
         at = lanes * self.living.size + slots
         return Found(written.values[at], written.known[at])
 
     def _write_down(self) -> None:
         """Have every answer of this moment at hand."""
+        self._forget()
         slots = np.flatnonzero(self.living)
         lanes = np.repeat(np.arange(self.lanes.n_lanes), slots.size)
         slots = np.tile(slots, self.lanes.n_lanes)
@@ -179,11 +197,7 @@ class Routed(AggregateStrategy):
         values, known = np.zeros(n, found.values.dtype), np.zeros(n, np.bool_)
         values[at], known[at] = found.values, found.known
         self._written, self._written_at = Found(values, known), self.lanes.now
-
-    @property
-    def _is_noted(self) -> bool:
-        """Whether this turn is one of those that are booked."""
-        return len(self.ways) > 1 and self._turn % NOTE_EVERY == 0
+        self._is_reread = False
 
     def _note(self, n_rows: int, n_lookups: int, begin: float) -> None:
         """Book what rows or lookups took, and what they would have taken elsewhere."""
@@ -197,7 +211,9 @@ class Routed(AggregateStrategy):
         self.corrections[self.way, what] += (seen - known) / 2
         other = next(way for way in self.ways if way != self.way)
         saved = self._expected(self.way, costs, what) - self._expected(other, costs, what)
-        self.missed_ns = max(0.0, self.missed_ns + NOTE_EVERY * saved)
+        self.missed_ns = max(0.0, self.missed_ns + self._weight * saved)
+        if what == "lookups" and self._turn >= N_FIRST:
+            self._weight = NOTE_EVERY
         if self.missed_ns > ENOUGH_NS:
             price = self._expected(other, self.estimates(len(self.lanes), 0), "rows")
             if self.missed_ns > PATIENCE * price + ENOUGH_NS:
@@ -252,9 +268,9 @@ class Routed(AggregateStrategy):
         return int(self._made.memory_bytes() + kept)
 
     def describe(self) -> dict[str, object]:
-        rows, lookups = max(1, self.lanes.n_taken), self.total["lookups"]
+        rows, lookups = max(1, self.lanes.n_taken), self.n_lookups
         told: dict[str, object] = {"structure": self.way, "rows": self.lanes.n_taken}
-        told |= {**self.total, "switches": self.n_switches}
+        told |= {"lookups": lookups, "read again": self.n_reread, "switches": self.n_switches}
         if len(self.ways) > 1:
             costs = self.estimates(rows, 0), self.estimates(0, lookups)
             for way in self.ways:

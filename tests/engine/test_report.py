@@ -1,0 +1,247 @@
+"""What `Engine.report` tells of windows: whatever changed since it was last told, once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import standfast as sf
+from standfast.engine.sharing import ALL, Share
+
+OVER = "OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN :w PRECEDING AND CURRENT ROW)"
+TEMPLATES = {
+    "sums": f"SELECT k, SUM(v) {OVER} AS total FROM s",
+    "marks": f"SELECT k FROM s QUALIFY SUM(v) {OVER} >= :t",
+}
+each_question = pytest.mark.parametrize("name", TEMPLATES)
+
+Told = tuple[Any, ...]  # query, key, what was selected beside them, change
+
+
+def engine_of(*names: str, way: str = "auto") -> sf.Engine:
+    """An engine with these templates over a stream, and a filter that has no answers that stay."""
+    engine = sf.Engine(clock=lambda: 2**50, follows=True)
+    engine.stream("s", {"k": "string", "ts": "timestamp", "v": "int64"}, time="ts")
+    engine.register("SELECT * FROM s WHERE v > :least", name="filter").add({"least": [0]})
+    for name in names:
+        engine.register(TEMPLATES[name], name=name, strategy=way)
+    return engine
+
+
+def add(engine: sf.Engine, name: str, *queries: tuple[int, int, int]) -> None:
+    """Queries as (id, window, threshold); sums have no threshold."""
+    columns = {hole: [q[i] for q in queries] for i, hole in enumerate(("id", "w", "t"))}
+    if name == "sums":
+        del columns["t"]
+    engine.groups[name].add(columns)
+
+
+def rows(*given: tuple[str, int, int]) -> dict[str, list[Any]]:
+    """A batch of (key, time, value)."""
+    return {name: [row[i] for row in given] for i, name in enumerate(("k", "ts", "v"))}
+
+
+def told(answer: sf.Answer) -> list[Told]:
+    return sorted(tuple(row.values()) for row in answer.rows().to_pylist())
+
+
+def reported(engine: sf.Engine, name: str, share: Share = ALL) -> list[Told]:
+    found = engine.report(share)
+    assert found.keys() == engine.groups.keys() - {"filter"}
+    assert found[name].n_rows == 1
+    assert set(found[name].pairs()["row"].to_pylist()) <= {0}
+    return told(found[name])
+
+
+def as_told(name: str, *expected: tuple[int, str, int, int]) -> list[Told]:
+    """Answers as (query, key, sum, change); marks do not tell the sum."""
+    return sorted(e if name == "sums" else (*e[:2], e[3]) for e in expected)
+
+
+@each_question
+def test_rows_that_were_stored_are_told_once(name):
+    engine = engine_of(name)
+    add(engine, name, (7, 10, 0), (8, 100, 0))
+    engine.store("s", rows(("a", 100, 1), ("b", 101, 2)))
+    engine.store("s", rows(("a", 102, 3)))
+    assert reported(engine, name) == as_told(
+        name, (7, "a", 4, 1), (7, "b", 2, 1), (8, "a", 4, 1), (8, "b", 2, 1)
+    )
+    assert reported(engine, name) == []
+    engine.check()
+
+
+@each_question
+def test_an_answer_that_is_another_goes_and_comes(name):
+    engine = engine_of(name)
+    add(engine, name, (7, 100, 4))
+    engine.store("s", rows(("a", 100, 5), ("b", 100, 5)))
+    reported(engine, name)
+    engine.store("s", rows(("a", 101, -2), ("b", 101, 1)))
+    assert reported(engine, name) == {
+        "sums": [(7, "a", 3, 1), (7, "a", 5, -1), (7, "b", 5, -1), (7, "b", 6, 1)],
+        "marks": [(7, "a", -1)],
+    }[name]  # fmt: skip
+
+
+@each_question
+def test_what_came_and_went_in_between_is_not_told(name):
+    engine = engine_of(name)
+    add(engine, name, (7, 10, 1))
+    engine.store("s", rows(("a", 100, 5)))
+    engine.store("s", rows(("b", 200, 5)))
+    assert reported(engine, name) == as_told(name, (7, "b", 5, 1))
+
+
+@each_question
+def test_time_alone_changes_answers(name):
+    engine = engine_of(name)
+    add(engine, name, (7, 10, 0), (8, 100, 0))
+    engine.store("s", rows(("a", 100, 1), ("a", 105, 2)))
+    reported(engine, name)
+    engine.advance("s", 112)
+    gone = as_told(name, (7, "a", 3, -1), (7, "a", 2, 1)) if name == "sums" else []
+    assert reported(engine, name) == gone
+    engine.advance("s", 150)
+    assert reported(engine, name) == as_told(name, (7, "a", 2, -1))
+    engine.advance("s", 140)
+    assert reported(engine, name) == []
+
+
+@each_question
+def test_a_new_query_tells_what_it_holds(name):
+    engine = engine_of(name)
+    add(engine, name, (7, 50, 0))
+    engine.store("s", rows(("a", 100, 1), ("b", 120, 2)))
+    reported(engine, name)
+    add(engine, name, (8, 10, 0))
+    assert reported(engine, name) == as_told(name, (8, "b", 2, 1))
+    assert reported(engine, name) == []
+
+
+@each_question
+def test_a_query_that_went_takes_its_answers_with_it_untold(name):
+    engine = engine_of(name)
+    add(engine, name, (7, 50, 0), (8, 50, 0))
+    engine.store("s", rows(("a", 100, 1)))
+    reported(engine, name)
+    engine.groups[name].remove([7])
+    assert reported(engine, name) == []
+    engine.store("s", rows(("b", 101, 2)))
+    assert reported(engine, name) == as_told(name, (8, "b", 2, 1))
+    add(engine, name, (7, 50, 0))
+    assert reported(engine, name) == as_told(name, (7, "a", 1, 1), (7, "b", 2, 1))
+
+
+@each_question
+def test_a_push_tells_only_what_is_new_since_a_report(name):
+    engine = engine_of(name)
+    add(engine, name, (7, 50, 0))
+    engine.store("s", rows(("a", 100, 1)))
+    assert reported(engine, name) == as_told(name, (7, "a", 1, 1))
+    found = engine.push("s", rows(("b", 101, 2), ("b", 102, 2)))
+    assert told(found[name]) == as_told(name, (7, "b", 4, 1))
+    assert found[name].pairs()["row"].to_pylist() == [1]
+    assert reported(engine, name) == []
+
+
+@each_question
+def test_a_push_tells_also_what_no_report_told(name):
+    engine = engine_of(name)
+    add(engine, name, (7, 50, 0))
+    engine.store("s", rows(("a", 100, 1)))
+    found = engine.push("s", rows(("b", 101, 2)))
+    assert told(found[name]) == as_told(name, (7, "a", 1, 1), (7, "b", 2, 1))
+    assert reported(engine, name) == []
+
+
+@each_question
+def test_a_restored_engine_tells_what_was_not_told(name, tmp_path):
+    engine = engine_of(name)
+    add(engine, name, (7, 50, 0))
+    engine.store("s", rows(("a", 100, 1)))
+    reported(engine, name)
+    engine.store("s", rows(("b", 101, 2)))
+    engine.snapshot(tmp_path / "snapshot")
+    again = sf.Engine.restore(tmp_path / "snapshot", clock=lambda: 2**50)
+    expected = as_told(name, (7, "b", 2, 1))
+    assert reported(again, name) == reported(engine, name) == expected
+    engine.snapshot(tmp_path / "snapshot")
+    again = sf.Engine.restore(tmp_path / "snapshot", clock=lambda: 2**50)
+    assert reported(again, name) == []
+    again.check()
+
+
+def test_an_engine_without_windows_has_nothing_to_report():
+    assert engine_of().report() == {}
+
+
+def history(seed, n_steps):
+    """For each step: queries that come, how many of the oldest go, rows, the time."""
+    rng = np.random.default_rng(seed)
+    now, n_queries = 1000, 0
+    for _ in range(n_steps):
+        n = int(rng.integers(0, 30))
+        ids = range(n_queries, n_queries + n)
+        n_queries += n
+        fresh = [(i, int(rng.integers(1, 200)), int(rng.integers(-5, 20))) for i in ids]
+        now += int(rng.integers(0, 60))
+        batch = [
+            ("abcde"[rng.integers(5)], now - int(rng.integers(0, 40)), int(rng.integers(-3, 9)))
+            for _ in range(int(rng.integers(0, 12)))
+        ]
+        yield fresh, int(rng.integers(0, 12)), batch, now
+
+
+def play(engines, name, seed, shares):
+    """The same history in each engine; yields what each tells of its share after every step."""
+    living: list[int] = []
+    for fresh, n_gone, batch, now in history(seed, 30):
+        gone, living = living[:n_gone], [*living[n_gone:], *(query[0] for query in fresh)]
+        for engine in engines:
+            engine.groups[name].remove(gone)
+            add(engine, name, *fresh)
+            engine.store("s", rows(*batch))
+            engine.advance("s", now)
+        yield living, [reported(e, name, share) for e, share in zip(engines, shares, strict=True)]
+
+
+@each_question
+@pytest.mark.parametrize("of", [2, 3, 8])
+def test_all_shares_together_are_the_whole(name, of):
+    shares = [ALL, *(Share(number, of) for number in range(of))]
+    engines = [engine_of(name) for _ in shares]
+    n_told = Counter[int]()
+    for _, (whole, *parts) in play(engines, name, of, shares):
+        assert sorted(entry for part in parts for entry in part) == whole
+        for number, part in enumerate(parts):
+            n_told[number] += len(part)
+            queries = np.array([entry[0] for entry in part], np.int64)
+            assert shares[number + 1].has(queries).all()
+    assert all(n_told[number] > 30 for number in range(of))
+
+
+@each_question
+@pytest.mark.parametrize("way", ["auto", "naive"])
+def test_all_that_was_told_adds_up_to_the_current_answers(name, way):
+    engine, total, n_gone = engine_of(name, way=way), Counter[Told](), 0
+    for living, (found,) in play([engine], name, 5, [ALL]):
+        for *entry, change in found:
+            total[tuple(entry)] += change
+            n_gone += change < 0
+        current = {entry: n for entry, n in total.items() if n and entry[0] in living}
+        looked = engine.groups[name].lookup().to_pylist()
+        assert current == dict.fromkeys((tuple(row.values()) for row in looked), 1)
+    assert n_gone > 100
+
+
+def test_every_query_is_in_one_share_and_shares_are_about_as_large():
+    far = np.random.default_rng(3).integers(-(2**62), 2**62, 5000)
+    ids = np.concatenate([np.arange(-5000, 5000), far])
+    for of in (1, 2, 3, 4, 7, 64):
+        has = np.array([Share(number, of).has(ids) for number in range(of)])
+        assert np.all(has.sum(axis=0) == 1)
+        assert has.sum(axis=1).min() > 0.6 * ids.size / of
