@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from tests.recovery.history import WORLD
+from tests.recovery.history import FORM, WORLD
 from tests.spark.homes import job_of
 
 from standfast.spark.session import session
@@ -32,7 +32,7 @@ CONF = {
 def main(folder: Path, master: str, sink: str, shards: int) -> None:
     """Run the job to its end."""
     spark = session("recovery", master, CONF)
-    job = job_of(spark, WORLD, folder, shards=shards)
+    job = job_of(spark, WORLD, folder, form=FORM, shards=shards)
     out = str(folder / "out")
     writer = _slow(job.everything).writeStream.trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))

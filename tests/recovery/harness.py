@@ -10,13 +10,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.recovery import processes
 from tests.recovery.history import WORLD, Files, expected_of, files_of, found, history_of
@@ -79,17 +80,26 @@ class Report:
     landed: list[Landed] = field(default_factory=list)
     trouble: str = ""
     n_checked: int = 0
+    n_standing: int = 0  # of them, answers of windows in the end
     lost: int = 0
     twice: int = 0
     n_joined: int = 0  # files that came together, because a driver died while they were noted
 
     def judge(self, wanted: Played, got: Played) -> None:
         """Count what is missing and what is too much."""
-        for what in ("answers", "letters"):
-            mine, its = getattr(wanted, what), getattr(got, what)
-            self.lost += (mine - its).total()
-            self.twice += (its - mine).total()
-            self.n_checked += mine.total()
+        self._compare(wanted.answers, got.answers)
+        self._compare(wanted.letters, got.letters)
+
+    def judge_windows(self, wanted: Counter[Any], added_up: Counter[Any]) -> None:
+        """All that was told of windows comes to what they say in the end."""
+        self._compare(wanted, added_up)
+        self.n_standing += wanted.total()
+
+    def _compare(self, mine: Counter[Any], its: Counter[Any]) -> None:
+        for entry in mine.keys() | its.keys():
+            self.lost += max(0, mine[entry] - its[entry])
+            self.twice += max(0, its[entry] - mine[entry])
+        self.n_checked += mine.total()
 
     def faults(self) -> list[str]:
         """Why the run fails; nothing if it does not."""
@@ -103,6 +113,7 @@ class Report:
             f"{n_in_moment} of {len(aimed)} aimed kills met their moment": 2 * n_in_moment
             < len(aimed),
             "nothing was checked": not self.n_checked,
+            "no window had an answer in the end": self.n_checked > 0 and not self.n_standing,
             f"{self.lost} lost": self.lost > 0,
             f"{self.twice} twice or wrong": self.twice > 0,
         }
@@ -241,7 +252,9 @@ def run(
             files = files_of(folder / "checkpoint")
             _check_all_read(files, len(history))
             report.n_joined = sum(len(paths) > 1 for taken in files for paths in taken.values())
-            report.judge(expected_of(files, SHARDS), found(folder / "out"))
+            home, got = expected_of(files, SHARDS), found(folder / "out")
+            report.judge(home.played, got)
+            report.judge_windows(home.standing(), home.added_up(got))
             if not _all_hosts_end(folder):
                 report.trouble = "hosts of shards are left behind"
         except Stopped as error:

@@ -21,8 +21,10 @@ from tests.spark.world import DELICATE, QUERIES, Batch, World, draw_history, who
 # Every question, and every way in which rows are dealt to shards.
 WORLD: World = whole_world().only(
     "filter_interval_tree", "band_routed", "select_routed", "window_routed", "word",
-    "string_key", "self_select", "table_filter", "table_band",
+    "string_key", "self_select", "table_filter", "table_band", "aggregate_routed",
+    "threshold_collective_index", "last_rows",
 )  # fmt: skip
+FORM = "rows"  # so that what is told of windows can be added up
 OPEN_BYTES = 4 << 20  # what Spark reckons for opening a file
 TASKS = 2  # that it has at once
 
@@ -36,12 +38,12 @@ def history_of(seed: int, n_batches: int) -> list[Batch]:
 
 def expected(history: Sequence[Batch], shards: int) -> Played:
     """What the embedded engine says to micro-batches as they were drawn."""
-    return embedded(WORLD, history, pieces=_pieces(shards))
+    return embedded(WORLD, history, FORM, _pieces(shards))
 
 
-def expected_of(files: Sequence[Files], shards: int) -> Played:
-    """What the embedded engine says to the files of each micro-batch."""
-    home = Embedded(WORLD, "pairs", _pieces(shards))
+def expected_of(files: Sequence[Files], shards: int) -> Embedded:
+    """The embedded engine, which has said what it says to the files of each micro-batch."""
+    home = Embedded(WORLD, FORM, _pieces(shards))
     for number, taken in enumerate(files):
         found = {
             name: [pa.concat_tables(map(pq.read_table, task)) for task in tasks_of(paths)]
@@ -49,7 +51,7 @@ def expected_of(files: Sequence[Files], shards: int) -> Played:
         }
         changes = [row for table in found[QUERIES] for row in table.to_pylist()]
         home.play_tasks(changes, found, number)
-    return home.played
+    return home
 
 
 def _pieces(shards: int) -> dict[str, int]:

@@ -11,9 +11,9 @@ from random import Random
 import pytest
 from tests.recovery import processes
 from tests.recovery.harness import Kill, Landed, Report, kills_of, run
-from tests.recovery.history import WORLD, expected, files_of, history_of, tasks_of
+from tests.recovery.history import FORM, WORLD, expected, files_of, history_of, tasks_of
 from tests.recovery.watching import MOMENTS, Watched
-from tests.spark.reference import Played
+from tests.spark.reference import Embedded, Played
 
 KILLS = "driver@commit host@any worker@any driver@files driver@plan"
 
@@ -45,6 +45,7 @@ def report_of(*landed: Landed, planned: int = 1) -> Report:
     """A run that went well as far as these kills tell."""
     report = Report([Kill("driver", "commit")] * planned, list(landed))
     report.judge(played("one", "two"), played("one", "two"))
+    report.judge_windows(Counter(["three"]), Counter(["three"]))
     return report
 
 
@@ -54,7 +55,7 @@ HIT = Landed(Kill("driver", "commit"), 3, has_hit=True, in_moment=True)
 def test_a_run_whose_kills_all_land_and_that_has_every_answer_once_is_good():
     report = report_of(HIT)
     assert report.faults() == []
-    assert report.verdict() == "ok: 1 kills, 2 answers and letters checked, 0 lost, 0 twice"
+    assert report.verdict() == "ok: 1 kills, 3 answers and letters checked, 0 lost, 0 twice"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,7 @@ def test_a_run_whose_kills_all_land_and_that_has_every_answer_once_is_good():
         (report_of(HIT._replace(has_hit=False)), "0 of 1 kills landed"),
         (report_of(HIT._replace(in_moment=False)), "0 of 1 aimed kills met their moment"),
         (Report([HIT.kill], [HIT]), "nothing was checked"),
+        (Report([HIT.kill], [HIT], n_checked=9), "no window had an answer in the end"),
     ],
 )
 def test_a_run_that_proves_nothing_fails(report, fault):
@@ -77,7 +79,24 @@ def test_what_is_missing_and_what_is_too_much_is_counted():
     report = Report([HIT.kill], [HIT])
     report.judge(played("one", "two", "two"), played("two", "two", "two", "three"))
     assert (report.lost, report.twice, report.n_checked) == (1, 2, 3)
-    assert report.faults() == ["1 lost", "2 twice or wrong"]
+    # A window that was told of once too often, one that never was, and one that only went.
+    report.judge_windows(Counter(["a", "b", "c"]), Counter({"a": 2, "c": 1, "d": -1}))
+    assert (report.lost, report.twice, report.n_checked) == (3, 3, 6)
+    assert report.faults() == ["3 lost", "3 twice or wrong"]
+
+
+def test_what_was_told_of_windows_adds_up_to_their_answers():
+    home = Embedded(WORLD, FORM, {})
+    for number, batch in enumerate(history_of(0, 14)):
+        home.play(batch, number)
+    wanted, found = home.standing(), home.added_up(home.played)
+    assert wanted == found
+    assert {dict(entry)["template"] for entry in wanted} == set(WORLD.windows())
+    went = [dict(e) for e in home.played.answers if dict(e)["change"] < 0]
+    assert {row["template"] for row in went} >= set(WORLD.windows())
+    told = [e for e in home.played.answers if dict(e)["template"] == "last_rows"]
+    home.played.answers[max(told, key=lambda entry: dict(entry)["registry"])] += 1
+    assert home.added_up(home.played) != wanted
 
 
 def test_kills_are_read_from_words():

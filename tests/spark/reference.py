@@ -76,6 +76,7 @@ class Embedded:
             n: g for engine in self._engines.values() for n, g in engine.groups.items()
         }
         self._asked: dict[tuple[str, int], Row] = {}
+        self._since: dict[tuple[str, int], int] = {}  # the version that a query came with
 
     def _engine(self) -> Engine:
         engine = Engine(clock=lambda: NOW_US, follows=True)
@@ -160,7 +161,29 @@ class Embedded:
         except StandfastError as error:
             return self._refused(row, error.message)
         self._asked[template, identity] = holes
+        self._since[template, identity] = self.registry
         return "added"
+
+    def standing(self) -> Counter[tuple[Any, ...]]:
+        """The current answers of windows."""
+        found: Counter[tuple[Any, ...]] = Counter()
+        for template in self.world.windows():
+            for row in plain_rows(self._groups[template].lookup()):
+                found[entry_of({"template": template} | row)] += 1
+        return found
+
+    def added_up(self, played: Played) -> Counter[tuple[Any, ...]]:
+        """What all told changes of the windows of living queries, in the form of rows, come to."""
+        found: Counter[tuple[Any, ...]] = Counter()
+        for entry, n in played.answers.items():
+            row = dict(entry)
+            query = row["template"], row["query"]
+            told = {name: row.pop(name) for name in ("input", "event", "registry", "change")}
+            is_window = row["template"] in self.world.windows() and query in self._asked
+            # One that went took its answers with it, also if another has its id now.
+            if is_window and told["registry"] >= self._since[query]:
+                found[entry_of(row)] += n * told["change"]
+        return Counter({entry: n for entry, n in found.items() if n})
 
     def _refused(self, row: Row, reason: str) -> str:
         self.played.letters[str(row["template"]), str(row["id"]), reason, None, None] += 1

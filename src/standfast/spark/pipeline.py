@@ -90,8 +90,8 @@ def attach(
     """The answers of standing queries over these inputs, as a DataFrame.
 
     `queries` has the columns template, op ("add" or "remove"; without the column all are added),
-    id, and one for each hole. `watermark` says how late rows may come. See `attached` for the
-    dead letters.
+    id, and one for each hole. `watermark` says how late rows may come. Answers of windows come at
+    the end of a micro-batch and have no event. See `attached` for the dead letters.
     """
     job = attached(
         spark, inputs, templates, queries, output=output, shards=shards, watermark=watermark,
