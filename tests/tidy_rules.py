@@ -154,6 +154,7 @@ def importing_does_no_work(module: Module) -> Iterator[Offence]:
         is_main = isinstance(node, ast.If) and ast.unparse(node.test) in {
             "__name__ == '__main__'",
             "TYPE_CHECKING",
+            "_typing.TYPE_CHECKING",
         }
         if not (isinstance(node, (*defining, ast.AnnAssign)) or is_docstring or is_main):
             yield node.lineno, f"{type(node).__name__} at import: {ast.unparse(node)[:40]}"

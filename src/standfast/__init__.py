@@ -1,8 +1,8 @@
 """Standfast keeps millions of standing queries answered over streams of data."""
 
-from typing import TYPE_CHECKING
+import typing as _typing
 
-from standfast._lazy import lazy
+from standfast._lazy import lazy as _lazy
 from standfast.errors import (
     BadInput,
     BadParameters,
@@ -11,7 +11,7 @@ from standfast.errors import (
     UnsupportedQuery,
 )
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from standfast.engine.answer import Answer, Spans
     from standfast.engine.engine import Engine
     from standfast.engine.group import Group
@@ -30,7 +30,7 @@ __all__ = [
     "UserAggregate",
 ]
 
-__getattr__ = lazy(
+__getattr__ = _lazy(
     __name__,
     {
         "Answer": "standfast.engine.answer",

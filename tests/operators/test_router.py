@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from tests.operators.reading import slots_in_spans, slots_of
+from tests.operators.routing import Fake, fill, matches, routing_of, run
 
-from standfast.arrays import Hits, Int64s, Matches, SpanList, Spans
-from standfast.operators import router
-from standfast.operators.base import Strategy
+from standfast.arrays import Int64s, Spans
 from standfast.operators.costs import Constants, Model, Term, WayCosts
 from standfast.operators.group_stats import GroupStats, least_hot
-from standfast.operators.ledger import Ledger
-from standfast.operators.router import Routing, assign
+from standfast.operators.router import assign
 from standfast.operators.split import Part, Split, joined
-
-
-def matches(*slots: list[int]) -> Matches:
-    offsets = np.cumsum([0] + [len(s) for s in slots])
-    return Matches(offsets, np.array([s for part in slots for s in part], np.int32))
 
 
 def spans(order: list[int], *cuts: tuple[int, int]) -> Spans:
@@ -112,74 +104,6 @@ def test_a_way_that_is_not_built_is_told_what_it_would_save() -> None:
     assert gains.tolist() == pytest.approx([0, 3.5 + 2.5 - 2]), "with a margin of a tenth"
 
 
-class Fake(Strategy):
-    """Holds slots; every event hits all of them."""
-
-    def __init__(self) -> None:
-        self.slots: set[int] = set()
-
-    def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
-        assert lows.shape == highs.shape == (1, slots.size)
-        assert (lows[0] == slots).all(), "a range of another slot"
-        self.slots |= set(slots.tolist())
-
-    def remove(self, slots: Int64s) -> None:
-        self.slots -= set(slots.tolist())
-
-    def process(self, n_events: int) -> Hits:
-        return matches(*[sorted(self.slots)] * n_events)
-
-    def check(self) -> None:
-        pass
-
-    def memory_bytes(self) -> int:
-        return 8
-
-
-class Clock:
-    """A clock that stands still unless somebody turns it."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def model_of(*names: str, build: float = 10.0) -> Model:
-    """A model whose traits are a call, which costs 1 us, and what each way costs."""
-    model = Model.__new__(Model)
-    model.ways, model.source = names, "a test"
-    model.traits, model.stats = ("call", *names), ["one"]
-    model._us = np.concatenate([np.ones((len(names), 1)), np.eye(len(names))], axis=1)[:, None]
-    model.builds = np.full(len(names), build)
-    model.spans = np.zeros(len(names))
-    return model
-
-
-def routing_of(*names: str, build: float = 10.0) -> tuple[Routing[Fake], Clock]:
-    clock = Clock()
-    made = Routing(model_of(*names, build=build), dict.fromkeys(names, Fake), 1, names[0], clock)
-    return made, clock
-
-
-def fill(routing: Routing[Fake], n: int, first: int = 0) -> None:
-    slots = np.arange(first, first + n)
-    routing.add(slots, slots[None], slots[None])
-
-
-def run(
-    routing: Routing[Fake],
-    costs: list[list[float]],
-    took: Callable[[Fake], None] = lambda way: None,
-) -> Hits:
-    def process(way: Fake, places: Int64s) -> Hits:
-        took(way)
-        return way.process(places.size)
-
-    traits = np.concatenate([np.zeros((1, len(costs[0]))), costs])
-    return routing.answer(len(costs[0]), lambda: ({"one": 1.0}, traits), process)
-
-
 def test_a_way_is_built_when_its_credit_has_reached_the_price() -> None:
     routing, _ = routing_of("groups", "select_first")
     fill(routing, 3)  # so building costs 30 us
@@ -225,141 +149,6 @@ def test_a_way_whose_rent_nobody_pays_is_dropped() -> None:
     assert slots_of(run(routing, [[20.0], [10.0]])) == [[0, 1]]
     routing.drop("select_first")
     assert list(routing.built) == ["select_first"], "the last way stays"
-
-
-def test_wrong_constants_heal() -> None:
-    routing, clock = routing_of("groups", "select_first", build=0.0)
-    fill(routing, 3)
-    costs = [[1000.0] * 4, [500.0] * 4]  # select_first really costs ten times as much
-
-    def took(way: Fake) -> None:
-        clock.now += 1e-6 * (4000 if way is routing.built["groups"] else 20_000)
-
-    for _ in range(40):
-        run(routing, costs, took)
-    assert routing.last.tolist() == [0] * 4
-    factors = routing.ledger.corrections()
-    assert 2 < factors[1] / factors[0] < 20
-
-
-def test_a_way_that_was_not_measured_is_thought_about_as_slow_as_the_others() -> None:
-    book = Ledger(3)
-    for _ in range(50):
-        book.measure(0, 10, 3e-3, 1000.0)
-        book.measure(1, 10, 3e-3, 1000.0)
-    assert book.corrections() == pytest.approx([3, 3, 3 ** (2 / 3)], rel=0.15)
-
-
-def test_one_strange_measurement_does_little() -> None:
-    book = Ledger(1)
-    for _ in range(50):
-        book.measure(0, 10, 1e-3, 1000.0)
-    book.measure(0, 10, 10.0, 1000.0)
-    assert book.corrections()[0] < 2
-
-
-def test_ways_that_fell_out_of_use_are_measured_again() -> None:
-    routing, _ = routing_of("groups", "select_first", build=0.0)
-    fill(routing, 1)
-    run(routing, [[2.0] * 100, [1.0] * 50 + [3.0] * 50])
-    for _ in range(router.EXPLORE_EVERY):
-        run(routing, [[10.0] * 100, [30.0] * 100])
-        if routing.n_batches % router.EXPLORE_EVERY == 0:
-            break
-    assert 0 < np.count_nonzero(routing.last == 1) <= 4
-
-
-def rivals(seconds: dict[str, float], n_batches: int) -> Routing[Fake]:
-    """Batches of 100 events by two ways that are thought to cost 100 and 120 us an event.
-
-    Choosing costs more than it saves. What a batch really takes is given.
-    """
-    routing, clock = routing_of("groups", "select_first", build=0.0)
-    fill(routing, 1)
-    routing.build("select_first")
-
-    def features() -> tuple[dict[str, float], np.ndarray]:
-        clock.now += 5e-3
-        return {"one": 1.0}, np.array([[0.0] * 100, [100.0] * 100, [120.0] * 100])
-
-    def process(way: Fake, places: Int64s) -> Hits:
-        name = next(name for name, built in routing.built.items() if built is way)
-        clock.now += seconds[name] * places.size / 100
-        return way.process(places.size)
-
-    for _ in range(n_batches):
-        routing.answer(100, features, process)
-    return routing
-
-
-def test_a_way_that_turns_out_to_be_slow_is_overtaken_between_two_looks() -> None:
-    routing = rivals({"groups": 20e-3, "select_first": 12e-3}, router.EXPLORE_FIRST[0] - 1)
-    assert routing.last.tolist() == [1] * 100
-    assert routing.ledger.measured[0] >= 2 * 100, "also where nothing was chosen"
-
-
-def test_close_ways_are_tried_and_the_better_one_is_kept() -> None:
-    routing = rivals({"groups": 10e-3, "select_first": 6e-3}, 2 * router.EXPLORE_EVERY - 1)
-    assert routing.last.tolist() == [1] * 100
-    assert (
-        rivals({"groups": 10e-3, "select_first": 12e-3}, 2 * router.EXPLORE_EVERY - 1).last[0] == 0
-    )
-
-
-def test_the_share_of_slices_is_learned_from_those_who_ask() -> None:
-    model, clock = model_of("groups"), Clock()
-    model.spans = np.array([0.5])
-    routing = Routing(model, {"groups": Fake}, 1, "groups", clock)
-    fill(routing, 1)
-
-    class Slow(Matches):
-        def spans(self) -> SpanList:
-            clock.now += 9e-3
-            return super().spans()
-
-    def process(way: Fake, places: Int64s) -> Hits:
-        clock.now += 1e-3
-        found = way.process(places.size)
-        return Slow(found.offsets, found.slots)
-
-    traits = np.array([[0.0], [2000.0]])
-    for _ in range(30):
-        hits = routing.answer(1, lambda: ({"one": 1.0}, traits), process)
-        assert hits.n_events == hits.counts().size == 1
-        assert slots_of(hits) == [[0]]
-    assert routing.ledger.spans[0] == 0.5, "nobody has asked"
-    for _ in range(30):
-        hits = routing.answer(1, lambda: ({"one": 1.0}, traits), process)
-        assert slots_in_spans(hits) == [[0]]
-    assert routing.ledger.spans[0] == pytest.approx(0.9, abs=0.01)
-    assert routing.ledger.corrections()[0] == pytest.approx(5, rel=0.3), "10 ms in all, not 2"
-
-
-def test_where_choosing_saves_nothing_it_is_not_done() -> None:
-    routing, clock = routing_of("groups", "select_first", build=0.0)
-    fill(routing, 1)
-    looked = []
-
-    def batch(first: float, second: float) -> None:
-        def features() -> tuple[dict[str, float], np.ndarray]:
-            looked.append(routing.n_batches)
-            clock.now += 1e-3
-            return {"one": 1.0}, np.array([[0.0, 0.0], [10.0, 10.0], [first, second]])
-
-        hits = routing.answer(2, features, lambda way, places: way.process(places.size))
-        assert slots_of(hits) == [[0], [0]]
-
-    for _ in range(2 * router.LOOK_EVERY):
-        batch(1.0, 1.0)
-    first = list(range(1, router.LOOK_FIRST + 1))
-    assert looked == sorted(
-        {*first, *router.EXPLORE_FIRST, router.LOOK_EVERY, 2 * router.LOOK_EVERY}
-    )
-    assert routing.last.tolist() == [1, 1], "both by the better way"
-    for _ in range(4 * router.LOOK_EVERY):
-        batch(1.0, 1e6)
-    assert routing.n_batches in looked, "now it saves so much that every batch is looked at"
-    assert routing.last.tolist() == [1, 0]
 
 
 def test_a_router_that_lost_all_queries_holds_one_empty_way() -> None:
