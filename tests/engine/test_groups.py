@@ -43,6 +43,8 @@ def hit(engine: sf.Engine, *prices: float) -> list[tuple[int, ...]]:
 REFUSED = [
     (FILTER, {"name": "g", "strategy": "fastest"}, sf.UnsupportedQuery,
      "strategy 'fastest' does not answer filter\n  hint: one of auto, naive, "),
+    (FILTER, {"name": "g", "strategy": ["naive"]}, sf.UnsupportedQuery,
+     "strategy ['naive'] does not answer filter\n  hint: one of auto, naive, "),
     (BAND, {"strategy": "interval_tree"}, sf.UnsupportedQuery,
      "strategy 'interval_tree' does not answer band_join\n  hint: one of auto, naive, "),
     (FILTER + " AND size > :s", {"strategy": "interval_tree"}, sf.UnsupportedQuery,

@@ -150,7 +150,7 @@ def choose(
     ways = CATALOG[question_name(question)]
     if wanted == "auto":
         return _best(question)
-    if wanted not in ways:
+    if type(wanted) is not str or wanted not in ways:
         raise UnsupportedQuery(
             f"strategy {wanted!r} does not answer {question_name(question)}",
             hint=f"one of auto, {', '.join(ways)}",

@@ -15,18 +15,12 @@ Paper      PSoup, [shared-windows] section 3.1.3; positions lead to nodes withou
 
 from __future__ import annotations
 
-from standfast.arrays import Int64s
-from standfast.indexes.lane_changes import Change
-from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
-from standfast.operators.aggregates import Aggregate
-from standfast.operators.base import AggregateStrategy, Found, Spec
-from standfast.operators.lowering import lower
-from standfast.operators.synopses import Synopses
-from standfast.operators.window_aggregate.checking import check_same
+from standfast.operators.base import Spec
+from standfast.operators.window_aggregate.base_intervals import BaseIntervals
 
 
-class AugmentedTree(AggregateStrategy):
+class AugmentedTree(BaseIntervals):
     """Keep every node of the tree up to date, those that are not full too."""
 
     spec = Spec(
@@ -34,22 +28,4 @@ class AugmentedTree(AggregateStrategy):
         time="O(log N_max) update, O(log N_max) lookup", space="O(N_max)", needs="mergeable",
     )  # fmt: skip
 
-    def __init__(self, aggregate: Aggregate, lanes: Lanes) -> None:
-        super().__init__(aggregate, lanes)
-        self._intervals = Synopses(aggregate)
-
-    def take_in(self, change: Change) -> None:
-        self._intervals.resize(2 * self.lanes.size)
-        self._intervals.grow(self.lanes, self.lanes.held(change), unfinished=True)
-
-    def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
-        windows = (lanes, firsts, lasts)
-        return lower(self.aggregate, self._intervals.windows(self.lanes, windows, unfinished=True))
-
-    def check(self) -> None:
-        fresh = AugmentedTree(self.aggregate, self.lanes)
-        fresh.take_in(self.lanes.all_changed())
-        check_same(self, fresh)
-
-    def memory_bytes(self) -> int:
-        return self._intervals.memory_bytes()
+    unfinished = True

@@ -35,20 +35,23 @@ class BaseIntervals(AggregateStrategy):
         time="O(1) amortised update, O(log W) lookup", space="O(N_max)", needs="mergeable",
     )  # fmt: skip
 
+    unfinished = False  # whether intervals are kept that still wait for rows
+
     def __init__(self, aggregate: Aggregate, lanes: Lanes) -> None:
         super().__init__(aggregate, lanes)
         self._intervals = Synopses(aggregate)
 
     def take_in(self, change: Change) -> None:
         self._intervals.resize(2 * self.lanes.size)
-        self._intervals.grow(self.lanes, self.lanes.held(change), unfinished=False)
+        self._intervals.grow(self.lanes, self.lanes.held(change), unfinished=self.unfinished)
 
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         windows = (lanes, firsts, lasts)
-        return lower(self.aggregate, self._intervals.windows(self.lanes, windows, unfinished=False))
+        found = self._intervals.windows(self.lanes, windows, unfinished=self.unfinished)
+        return lower(self.aggregate, found)
 
     def check(self) -> None:
-        fresh = BaseIntervals(self.aggregate, self.lanes)
+        fresh = type(self)(self.aggregate, self.lanes)
         fresh.take_in(self.lanes.all_changed())
         check_same(self, fresh)
 
