@@ -111,13 +111,20 @@ class Routed(AggregateStrategy):
         self._shape = None
 
     def take_in(self, change: Change) -> None:
-        if self._first is None:
+        first = self._first
+        if first is None:
             self._first = change
-        else:
+        elif not self._holds(first, change):
             self._put_by.add(change, self.lanes.n_lanes)
         if self._written is not None:
             self._forget()
         self._n_asked = 0
+
+    def _holds(self, first: Change, change: Change) -> bool:
+        """Whether all that changed is known to have: rows came to the one lane that there is."""
+        if self.lanes.n_lanes != 1 or first.lanes.size != 1 or change.lanes.size != 1:
+            return False
+        return bool(first.firsts[0] <= change.firsts[0])
 
     def _forget(self) -> None:
         """Answers written down are of another moment; that they were may have been for nothing."""
