@@ -40,3 +40,7 @@ __getattr__ = _lazy(
         "UserAggregate": "standfast.operators.aggregates",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

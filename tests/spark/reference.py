@@ -115,7 +115,10 @@ class Embedded:
                 counts[what] += after[what] - before[what]
         for name, declared in self.world.inputs.items():
             for table in tasks[name] if declared.time is not None else ():
-                self._advance(name, table[declared.time])
+                known = (
+                    table if declared.id is None else table.filter(table[declared.id].is_valid())
+                )
+                self._advance(name, known[declared.time])
         self._report()
         counts["answers"] = self.played.answers.total() - n_before
         counts["registry"] = self.registry

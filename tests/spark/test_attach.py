@@ -37,8 +37,8 @@ def test_a_job_that_is_right_says_how_it_is_answered(spark, frames):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"shards": 0}, "shards is a number from 1, got 0\n  hint: or leave it out"),
-        ({"shards": "2"}, "shards is a number from 1, got '2'"),
+        ({"shards": 0}, "shards is a number from 1 to 4096, got 0\n  hint: or leave it out"),
+        ({"shards": "2"}, "shards is a number from 1 to 4096, got '2'"),
         ({"output": "pair"}, "the output 'pair' is not known\n  hint: did you mean 'pairs'?"),
         ({"watermark": "soon"}, "'soon' is no length of time\n  hint: for example \"10 minutes\""),
         ({"templates": {}}, "templates are a mapping of name to SQL, got {}"),

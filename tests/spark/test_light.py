@@ -32,5 +32,6 @@ def test_names_of_the_packages_are_there_when_asked_for() -> None:
 
     for package in (standfast, spark):
         assert all(getattr(package, name).__name__ == name for name in package.__all__)
+        assert set(package.__all__) <= set(dir(package))
         with pytest.raises(AttributeError, match="has no attribute 'engin'"):
             package.__getattr__("engin")

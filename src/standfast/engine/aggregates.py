@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from standfast.arrays import Int64s
 from standfast.engine.registry import Registry
-from standfast.engine.relations import Columns, Relation, differences
+from standfast.engine.relations import Columns, Relation, differences, places_of, shown
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.windows import REPORTED, WindowReader, renumbered
@@ -29,6 +29,8 @@ from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import UserAggregate, aggregate_of
 from standfast.operators.base import AggregateStrategy, Found
 from standfast.operators.catalog import WINDOW_AGGREGATES
+
+TOLD = ["query", "key", "raw", "known", "change"]
 
 
 class Windows(NamedTuple):
@@ -59,6 +61,7 @@ class AggregateReader(WindowReader):
             counts_rows=question.column is None, users=users,
         )  # fmt: skip
         self.reported = Relation.empty()
+        self._told = (Relation.empty(), Relation.empty())  # by the last report: went, came
         self.n_overflowed = 0
         self._forget_last()
         self._changed = PutBy()  # from where on each lane changed since the last report
@@ -85,9 +88,30 @@ class AggregateReader(WindowReader):
         now = self._relation(windows, found, registry)
         # Queries that went take their rows with them.
         stays = np.isin(self.reported.slots, slots)
-        went, came = differences(self.reported.take(stays), now)
+        self._told = differences(self.reported.take(stays), now)
         self.reported = now
-        return went, came
+        return self._told
+
+    def told(self, registry: Registry) -> pa.Table:
+        """What the last report said, for `retell`; keys by their values, queries by their ids."""
+        rows = Relation(*(np.concatenate(pair) for pair in zip(*self._told, strict=True)))
+        change = np.repeat(np.array([-1, 1], np.int8), [each.slots.size for each in self._told])
+        kind = self.key_kind()
+        keys = pa.array(rows.codes) if kind is None else shown(rows.codes, kind, self.strings)
+        ids = registry.ids[rows.slots] if rows.slots.size else rows.slots
+        return pa.table([ids, keys, rows.raw, rows.known, change], names=TOLD)
+
+    def retell(self, table: pa.Table, registry: Registry) -> None:
+        """Take it that this was reported, as `told` has it, after all that was before."""
+        ids, raw, known, change = (table[n].to_numpy() for n in TOLD if n != "key")
+        keys = table["key"].combine_chunks()
+        codes = keys.to_numpy() if self.question.key is None else self._codes(keys)[0]
+        rows = Relation(registry.slots_of(ids), codes, raw, known)
+        stays = np.ones(self.reported.slots.size, np.bool_)
+        stays[places_of(rows.take(change < 0), self.reported)] = False
+        together = zip(self.reported.take(stays), rows.take(change > 0), strict=True)
+        now = Relation(*(np.concatenate(pair) for pair in together))
+        self.reported = now.take(np.lexsort((now.codes, now.slots)))
 
     def columns(self) -> Columns:
         return Columns(self.key_kind(), self.question.result, self.strings)

@@ -82,6 +82,8 @@ class Engine:
         A stream keeps rows from the moment the first join that reads it is registered; a join
         registered later sees what is kept. A table keeps its rows from the start.
         """
+        if name is not None and type(name) is not str:
+            raise BadInput(f"a template cannot be called {shown(name)}", hint="take a text")
         if not name:
             name = next(n for i in count(1) if (n := f"template_{i}") not in self._groups)
         if name in self._groups:
@@ -137,6 +139,8 @@ class Engine:
         It is told by a row 0, whatever changed it: rows that were stored, time, new queries. Of
         engines that hold the same rows each may tell of its `share` of the queries.
         """
+        if type(share) is not Share:
+            raise BadInput(f"a share is told as Share(number, of), got {shown(share)}")
         windows = {n: group for n, group in self._groups.items() if group.keeps_lanes}
         return self._answers(1, {name: group.report(share) for name, group in windows.items()})
 
@@ -321,7 +325,7 @@ class Engine:
         return self._stores[name].memory_bytes() + self._doors[name].memory_bytes()
 
     def _store(self, name: str) -> Store:
-        if name not in self._stores:
+        if type(name) is not str or name not in self._stores:
             raise BadInput(
                 f"there is no input {name!r}",
                 hint=did_you_mean(str(name), self._stores, what="inputs"),

@@ -220,6 +220,21 @@ class Group:
             for sign, part in zip(signs, found, strict=True)
         ]
 
+    @property
+    def is_stable(self) -> bool:
+        """Whether answers of windows follow from the rows to the last bit."""
+        return not isinstance(self.reader, AggregateReader) or self.reader.aggregate.is_stable
+
+    def told(self) -> pa.Table:
+        """What the last report of an aggregate said, for `retell` of the same group elsewhere."""
+        assert isinstance(self.reader, AggregateReader), "only aggregates have values to tell"
+        return self.reader.told(self.registry)
+
+    def retell(self, told: pa.Table) -> None:
+        """Go on from a report that was made elsewhere, of the same rows and queries."""
+        assert isinstance(self.reader, AggregateReader), "only aggregates have values to tell"
+        self.reader.retell(told, self.registry)
+
     def _note(self, begin: float, n_rows: int, n_unmatched: int) -> None:
         # The first batch is left out of the cost: it compiles, or loads what was compiled.
         self._seconds += time.perf_counter() - begin if self._events else 0.0

@@ -32,7 +32,7 @@ from standfast.engine.identities import EVER
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.windows import WindowReader, kept_of, kept_table
-from standfast.errors import BadSnapshot
+from standfast.errors import BadSnapshot, UnsupportedQuery
 from standfast.model.stream import Input
 from standfast.model.template import Template
 from standfast.operators.aggregates import UserAggregate
@@ -105,9 +105,11 @@ def unpack(
         return _state_of(_tables(body), dict(users or {}))
     except Exception as error:
         # The bytes are as they were written, but not by this release or not by `pack`.
+        hint = "restore it with the release that wrote it"
+        if isinstance(error, UnsupportedQuery) and "aggregate" in error.message:
+            hint = "pass aggregates={name: UserAggregate(...)}, which a snapshot does not hold"
         raise BadSnapshot(
-            f"{source}: does not hold an engine that this release knows: {error}",
-            hint="restore it with the release that wrote it",
+            f"{source}: does not hold an engine that this release knows: {error}", hint=hint
         ) from error
 
 

@@ -100,7 +100,8 @@ def read_parameters(template: Template, params: object) -> Parameters:
 def read_ids(template: Template, ids: object) -> Keys:
     """Ids of queries, each at most once: one integer, a list, an array or a column of them."""
     where = f"template {template.name!r}"
-    return _ids(read_frame({"id": ids}, BadParameters, where).columns["id"], where)
+    hint = "pass the ids of living queries, each once"
+    return _ids(read_frame({"id": ids}, BadParameters, where).columns["id"], where, hint)
 
 
 def _check_names(template: Template, frame: Frame, where: str) -> None:
@@ -119,13 +120,13 @@ def _check_names(template: Template, frame: Frame, where: str) -> None:
             )
 
 
-def _ids(column: Raw, where: str) -> Keys:
+def _ids(column: Raw, where: str, hint: str = "leave it out to have ids assigned") -> Keys:
     if not isinstance(column, list) and not len(column):
         return np.empty(0, np.int64)
     if isinstance(column, list) or not pa.types.is_integer(column.type):
         raise BadParameters(
             f"{where}: parameter 'id' takes integers, got {_type_of(column)}",
-            hint="leave the column out to have ids assigned",
+            hint=hint,
         )
     _refuse_null("id", column, where)
     ids = _int64s("id", column, where).copy()
@@ -135,7 +136,7 @@ def _ids(column: Raw, where: str) -> Keys:
         if twice.size:
             raise BadParameters(
                 f"{where}: id {twice[0]} appears twice",
-                hint="ids are unique within a template; leave the column out to have them assigned",
+                hint=hint,
             )
     return ids
 

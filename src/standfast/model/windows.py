@@ -175,7 +175,7 @@ def _function(node: exp.Expression, scope: Scope, aggregates: Collection[str]) -
             return _of_column(name, node.this, node, scope)
     if isinstance(node, exp.Count):
         _check_alone(node)
-        if isinstance(node.this, exp.Star):
+        if isinstance(node.this, exp.Star | exp.Literal):
             return _Function("COUNT", None, None, "int64")
         if isinstance(node.this, exp.Distinct) and len(node.this.expressions) == 1:
             return _of_column("COUNT_DISTINCT", node.this.expressions[0], node, scope)
@@ -187,6 +187,9 @@ def _function(node: exp.Expression, scope: Scope, aggregates: Collection[str]) -
     if isinstance(node, exp.PercentileDisc) and node.args.get("expression") is not None:
         found = _of_column("PERCENTILE_DISC", node.this, node, scope)
         return found._replace(phi=node.args["expression"])
+    if isinstance(node, exp.PercentileDisc):
+        hint = "PERCENTILE_DISC(price, :share), or WITHIN GROUP (ORDER BY price) after it"
+        raise refuse("a quantile of no column", node, hint=hint)
     if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
         known = find_names(node.name, aggregates, quoted=False)
         if len(known) == 1:

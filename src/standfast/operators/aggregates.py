@@ -107,6 +107,11 @@ class Aggregate:
         return self.name == "PERCENTILE_DISC"
 
     @property
+    def is_stable(self) -> bool:
+        """Whether an answer follows from the rows to the last bit, whatever places they have."""
+        return self.kind not in (SUM_FLOAT, POWERS_INT, POWERS_FLOAT, USER)
+
+    @property
     def minds_large(self) -> bool:
         """Whether large floats must be kept out of its running sums."""
         return self.kind in (SUM_FLOAT, POWERS_FLOAT)

@@ -19,3 +19,7 @@ __getattr__ = lazy(
         "Source": "standfast.spark.sources",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

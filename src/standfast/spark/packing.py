@@ -16,6 +16,7 @@ from pyspark import TaskContext
 
 from standfast.errors import BadInput
 from standfast.model.rows import AHEAD_US
+from standfast.model.stream import Input
 from standfast.spark.brief import EVENT, Brief
 from standfast.spark.shards import Part, places
 from standfast.spark.thrift import spare_modules
@@ -74,7 +75,7 @@ def pack_rows(
         seen += table.num_rows
         if source.time is not None:
             times = pc.cast(table[source.time], pa.int64())
-            usable = times.filter(pc.less_equal(times, arrived + AHEAD_US))
+            usable = times.filter(_counts(source, table, times, arrived))
             newest = pc.max(usable).as_py()
             latest = max(filter(lambda t: t is not None, (latest, newest)), default=None)
         table = table.append_column(EVENT, events)
@@ -97,6 +98,12 @@ def pack_rows(
     elif seen and not is_met:
         # The first shard is asked in every micro-batch: it knows whether the state fits the job.
         yield _batch([(keys[0], Chunk(TICK, number, 0, place.task, 0, False, 0, NO_TIME, b""))])
+
+
+def _counts(source: Input, table: pa.Table, times: pa.Array, arrived: int) -> pa.Array:
+    """Which rows move time on: those that no door turns away for their time or their id."""
+    counts = pc.less_equal(times, arrived + AHEAD_US)
+    return counts if source.id is None else pc.and_(counts, pc.is_valid(table[source.id]))
 
 
 def pack_changes(

@@ -106,6 +106,9 @@ def attached(
     watermark: str | timedelta | None = None, strategies: Mapping[str, str] | None = None,
 ) -> Job:  # fmt: skip
     """The same as `attach`, as a `Job` that has the dead letters and the plan as well."""
+    if not issubclass(type(spark), SparkSession):
+        hint = "standfast.spark.session.session() starts one"
+        raise BadInput(f"spark is a SparkSession, got {shown(spark)}", hint=hint)
     sources, declared = _still_first(*read(inputs, watermark))
     n_shards = _n_shards(spark, shards)
     _check_templates(templates, strategies)
@@ -225,7 +228,8 @@ def _n_shards(spark: SparkSession, shards: int | None) -> int:
     if shards is None:
         return max(1, min(spark.sparkContext.defaultParallelism, 64))
     if type(shards) is not int or not 1 <= shards <= 4096:
-        raise BadInput(f"shards is a number from 1, got {shown(shards)}", hint="or leave it out")
+        hint = "or leave it out"
+        raise BadInput(f"shards is a number from 1 to 4096, got {shown(shards)}", hint=hint)
     return shards
 
 
@@ -235,6 +239,11 @@ def _check_templates(templates: object, strategies: Mapping[str, str] | None) ->
             f"templates are a mapping of name to SQL, got {shown(templates)}",
             hint='for example {"alerts": "SELECT * FROM trades WHERE price > :limit"}',
         )
+    for name in templates:
+        if type(name) is not str or not name:
+            raise BadInput(f"a template cannot be called {shown(name)}", hint="take a text")
+    if strategies is not None and not isinstance(strategies, Mapping):
+        raise BadInput(f"strategies are a mapping of template to strategy, got {shown(strategies)}")
     for name in strategies or {}:
         if name not in templates:
             raise BadInput(f"there is a strategy for {name!r}, which is no template")

@@ -32,11 +32,13 @@ from standfast.spark.wire import (
     NO_TIME,
     ROWS,
     TICK,
+    TOLD,
     Chunk,
     chunks_from_bytes,
     chunks_to_bytes,
     framed,
     in_order,
+    to_ipc,
     unframed,
 )
 
@@ -95,6 +97,7 @@ class Shard:
         ]
         self._advance(ticks)
         self._report(done)
+        kept += self._told()
         done.log = chunks_to_bytes(kept) if kept else b""
         self._tally(done, begin)
         return done
@@ -106,6 +109,8 @@ class Shard:
         for chunk in chunks:
             if chunk.kind == CHANGES:
                 changes.apply(self._groups(), chunk.table())
+            elif chunk.kind == TOLD:
+                self._groups()[list(self.spec.templates)[chunk.name]].retell(chunk.table())
             elif chunk.kind == ROWS:
                 self._now_us = chunk.time_us
                 engine, name = self._engines[chunk.part], self.spec.names[chunk.name]
@@ -117,9 +122,14 @@ class Shard:
         self.registry += any(chunk.kind == CHANGES for chunk in chunks)
 
     def settle(self) -> None:
-        """The log was taken in again: what windows say now has been told."""
+        """The log was taken in again: what windows say now has been told.
+
+        Of sums of floats the log has what was told: a shard built anew may round otherwise.
+        """
         for part, engine in self._windows():
-            engine.report(self.spec.plan.share(part, self.number))
+            for group in engine.groups.values():
+                if group.is_stable:
+                    group.report(self.spec.plan.share(part, self.number))
 
     def to_bytes(self) -> bytes:
         """Everything, for a snapshot."""
@@ -135,6 +145,10 @@ class Shard:
         for part, engine in zip(spec.plan.parts, shard._engines, strict=True):
             for name in part.forgone:
                 engine.forgo(name)
+            for name, group in engine.groups.items():
+                wanted = spec.strategies.get(name, "auto")
+                if group.wanted != wanted:
+                    group.switch(wanted)
         return shard
 
     def check(self) -> None:
@@ -194,6 +208,16 @@ class Shard:
             for template, answer in found.items():
                 (name,) = engine.groups[template].inputs
                 self._write(done, name, {template: answer}, nobody)
+
+    def _told(self) -> Iterator[Chunk]:
+        """What was reported and would not follow from the rows again, bit by bit."""
+        numbers = {name: i for i, name in enumerate(self.spec.templates)}
+        for _, engine in self._windows():
+            for name, group in engine.groups.items():
+                told = None if group.is_stable else group.told()
+                if told is not None and told.num_rows:
+                    body = to_ipc(told)
+                    yield Chunk(TOLD, numbers[name], 0, 0, 0, False, told.num_rows, 0, body)
 
     def _windows(self) -> Iterator[tuple[Part, Engine]]:
         for part, engine in zip(self.spec.plan.parts, self._engines, strict=True):

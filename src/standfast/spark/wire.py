@@ -26,6 +26,7 @@ CHUNK_FIELDS = (
 )  # fmt: skip
 CHUNK_DDL = ", ".join(f"{name} {kind}" for name, kind in CHUNK_FIELDS)
 CHANGES, ROWS, TICK = 0, 1, 2  # kinds of chunks, in the order in which a shard takes them
+TOLD = 3  # in logs only: what was reported of a template, `name` being its number
 NO_TIME = -1  # of a tick that only asks a shard to take part
 _SIZE = struct.Struct(">Q")
 
