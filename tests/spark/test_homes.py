@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from tests.spark.homes import compare, job_of, read_everything, streamed
+from tests.spark.homes import compare, job_of, read_everything, streamed, told_alike
 from tests.spark.reference import Played, embedded
 from tests.spark.world import DELICATE, World, draw_history, whole_world, write_history
 
@@ -55,9 +55,7 @@ def test_static_frames_are_answered_as_one_batch(spark, tmp_path):
     ("form", "shards"), [("pairs", 1), ("rows", 2), ("counts", 4), ("spans", 3), ("rows", 4)]
 )
 def test_every_form_of_answers_is_the_same_on_any_number_of_shards(spark, form, shards):
-    # Of windows every shard counts and lists its own queries, by no event.
-    whole = form in ("pairs", "rows")
-    world = WORLD if whole else WORLD.only(*(WORLD.templates.keys() - WORLD.windows()))
+    world = told_alike(WORLD, form)
     played, differ = compare(spark, world, shards, form=form, shards=shards)
     assert differ == []
     assert_is_full(played, world)
