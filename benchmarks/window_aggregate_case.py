@@ -70,12 +70,15 @@ class Windows:
 
 
 class Fed:
-    """One way with all windows in it, and how far it is in the stream."""
+    """One way with all windows in it, and how far it is in the stream.
 
-    def __init__(self, way: str, aggregate: str, windows: Windows) -> None:
+    `spare` rows are kept beyond what the windows reach, for the answers after earlier rows.
+    """
+
+    def __init__(self, way: str, aggregate: str, windows: Windows, spare: int = 0) -> None:
         self.windows = windows
         self.aggregate = aggregate
-        lanes = Lanes("rows", is_float=True, reach=windows.reach)
+        lanes = Lanes("rows", is_float=True, reach=windows.reach + spare)
         self.strategy: AggregateStrategy = WINDOW_AGGREGATES[way](
             aggregate_of(aggregate, is_float=True), lanes
         )
@@ -102,6 +105,17 @@ class Fed:
 
     def lookup(self, slots: Int64s) -> Found:
         return self.strategy.lookup(slots, np.zeros(slots.size, np.int64))
+
+    def columns(self, n: int) -> Found:
+        """The answers of all windows after each of the last n rows, window after window.
+
+        For ways that can tell of any positions, with n rows to spare.
+        """
+        ends = self.strategy.lanes.geometry.tails[0] - n + np.arange(n)
+        firsts = (ends - self.windows.highs[:, None]).ravel()
+        lasts = (ends - self.windows.lows[:, None]).ravel()
+        slots = np.repeat(np.arange(len(self.windows)), n)
+        return self.strategy.answers(slots, np.zeros(slots.size, np.int64), firsts, lasts)
 
     def answer(self) -> Int64s:
         """The answers of some of the windows, held against their definition."""

@@ -40,6 +40,8 @@ NAMES = (
     "bar_window_updates",
     "bar_window_aggregate",
     "bar_window_peers",
+    "bar_window_single",
+    "bar_window_suffixes",
     "bar_key_threshold",
     "bar_filter",
     "bar_register",
