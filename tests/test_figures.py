@@ -14,6 +14,7 @@ import typer
 from benchmarks import __main__ as command
 from benchmarks.figure import Figure, Reading, Table, Verdict, WrongAnswer, load, save
 from benchmarks.figures import NAMES, figures
+from benchmarks.figures.shared_windows_fig10 import judged
 from benchmarks.peers import BandPeer
 from benchmarks.peers.duckdb_asof import DuckdbAsof
 from benchmarks.peers.numpy_searchsorted import OneSearch, TwoSearches
@@ -180,3 +181,20 @@ def test_superintervals_finds_what_the_definition_says(seed: int) -> None:
     for i, value in enumerate(values):
         hit = np.flatnonzero((lows <= value) & (value <= highs))
         assert peer.ids(output, i).tolist() == hit.tolist()
+
+
+@pytest.mark.parametrize(
+    ("rates", "is_constant", "said"),
+    [
+        ({100: 40.0, 1e4: 100.0, 1e6: 51.0}, True, (1.96, "reproduced")),
+        ({100: 40.0, 1e4: 100.0, 1e6: 49.0}, True, (2.04, "worse than claimed")),
+        ({100: 8.0, 1e4: 8.5, 1e6: 8.0}, False, (1.06, "better than claimed")),
+        ({100: 9.0, 1e4: 5.0, 1e6: 3.0}, False, (3.0, "reproduced")),
+        ({100: 9.0, 1e4: 9.5, 1e6: 3.0}, False, (3.17, "worse than claimed")),
+    ],
+)
+def test_growing_costs_are_held_against_a_constant_or_a_logarithm(
+    rates: dict[float, float], is_constant: bool, said: tuple[float, str]
+) -> None:
+    more, word = judged(rates, is_constant=is_constant)
+    assert (round(more, 2), word) == said
