@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.figure import WrongAnswer
+from benchmarks.figure import Row, Table, WrongAnswer
 from benchmarks.figures import bar_window_single, bar_window_suffixes
 from benchmarks.peers.external_windows import (
     VARIABLE,
@@ -18,6 +18,7 @@ from benchmarks.peers.external_windows import (
     program,
 )
 from benchmarks.window_aggregate_case import BASE, RUNNING, Fed, uniform
+from benchmarks.window_peers_case import COLUMNS, EACH, ONCE
 
 # Follows the protocol, and answers by definition.
 HONEST = """
@@ -128,6 +129,23 @@ def test_without_the_program_the_verdict_says_so_and_does_not_hold(
         verdict = figure.holds(figure.run("smoke"))
         assert not verdict.holds
         assert f"No C++ structure took part: {VARIABLE} named no program." in verdict.text
+
+
+@pytest.mark.parametrize(
+    ("once", "each", "holds"),
+    [((1, 9, 9), (1, 1, 1), True), ((9, 4, 9), (1, 1, 1), False), ((9, 9, 9), (1, 1, 6), False)],
+)
+def test_many_windows_are_held_against_the_best_structure_for_one(
+    once: tuple[int, ...], each: tuple[int, ...], holds: bool
+) -> None:
+    """Against a rate of 5: ahead from 10 windows on after a batch, behind after every row."""
+    asked = {ONCE: once, COLUMNS: (1, 9, 1), EACH: each}
+    rows = [Row(p, "FiBA (C++)", x, 5) for p in asked for x in (1, 10, 100)]
+    rows += [Row(p, "DABA lite (C++)", x, 2) for p in asked for x in (1, 10, 100)]
+    for panel, rates in asked.items():
+        rows += [Row(panel, RUNNING, x, r) for x, r in zip((1, 10, 100), rates, strict=True)]
+    table = Table("bar_window_suffixes", "full", "a machine", tuple(rows))
+    assert bar_window_suffixes.FIGURE.holds(table).holds == holds
 
 
 @pytest.mark.parametrize(("way", "aggregate"), [(RUNNING, "SUM"), (BASE, "SUM"), (BASE, "MAX")])
