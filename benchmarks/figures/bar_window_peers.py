@@ -34,7 +34,7 @@ from standfast import Engine
 
 REACH: dict[Size, int] = {"smoke": 1_000, "full": 100_000}
 N_BATCH: dict[Size, int] = {"smoke": 100, "full": 1_000}
-N_PUSHES: dict[Size, int] = {"smoke": 1_000, "full": 4_000_000}
+N_PUSHES: dict[Size, int] = {"smoke": 1_000, "full": 1 << 20}
 MOST = 1_000_000
 MOST_EACH = 1_000  # windows asked after every row
 ENGINE = "engine.store and lookup"

@@ -12,7 +12,7 @@ from benchmarks.window_aggregate_case import BASE, RUNNING, Windows
 from benchmarks.window_peers_case import Ask, Stream, ours, short, theirs, who_ran
 
 N_BATCH: dict[Size, int] = {"smoke": 100, "full": 10_000}
-N_PUSHES: dict[Size, int] = {"smoke": 1_000, "full": 1 << 22}
+N_PUSHES: dict[Size, int] = {"smoke": 1_000, "full": 1 << 20}
 AGGREGATES = ("SUM", "MAX")
 WAYS = {"SUM": (RUNNING, BASE), "MAX": (BASE,)}
 CALLS: dict[str, Ask] = {"a call a batch": "columns", "a call a row": "rows"}

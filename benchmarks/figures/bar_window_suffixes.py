@@ -22,7 +22,7 @@ from benchmarks.window_peers_case import (
 
 WIDEST: dict[Size, int] = {"smoke": 100, "full": 1_000}
 N_BATCH: dict[Size, int] = {"smoke": 100, "full": 1_000}
-N_PUSHES: dict[Size, int] = {"smoke": 1_000, "full": 4_000_000}
+N_PUSHES: dict[Size, int] = {"smoke": 1_000, "full": 1 << 20}
 EVERY: dict[Ask, int] = {"batch": 1_000, "columns": 1_000, "rows": 1_000}
 FROM = 10  # windows, from which on ours should be ahead after a batch
 WORDS = {ONCE: "After each batch", COLUMNS: "After every row of a batch", EACH: "Rows one by one"}
