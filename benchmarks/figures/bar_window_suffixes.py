@@ -24,7 +24,7 @@ WIDEST: dict[Size, int] = {"smoke": 100, "full": 1_000}
 N_BATCH: dict[Size, int] = {"smoke": 100, "full": 1_000}
 N_PUSHES: dict[Size, int] = {"smoke": 1_000, "full": 1 << 20}
 EVERY: dict[Ask, int] = {"batch": 1_000, "columns": 1_000, "rows": 1_000}
-FROM = 10  # windows, from which on ours should be ahead after a batch
+FROM = 100  # windows, from which on ours should be ahead after a batch
 WORDS = {ONCE: "After each batch", COLUMNS: "After every row of a batch", EACH: "Rows one by one"}
 
 
@@ -64,7 +64,7 @@ FIGURE = Figure(
     name="bar_window_suffixes",
     source="project bar",
     claim="Sums of the last 1 to 1,000 rows: asked after batches of 1,000 rows, running intervals "
-    "give more answers from 10 windows on than the best C++ structure, one for each window or one "
+    "give more answers from 100 windows on than the best C++ structure, one for each window or one "
     "for all; with rows one by one, a C++ structure gives more with any number of windows.",
     x_label="standing windows",
     y_label="",
