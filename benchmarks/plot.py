@@ -43,11 +43,15 @@ def _draw(figure: Figure, table: Table, panel: str, axis: Axes) -> None:
         axis.set_xlabel(panel or figure.y_label)
         axis.tick_params(labelsize=7)
         return
+    everyone = list(dict.fromkeys(row.series for row in table.rows))
+    palette = plt.get_cmap("tab10" if len(everyone) <= 10 else "tab20")
     for name in names:
-        curve = table.curve(name, panel)
+        curve, colour = table.curve(name, panel), palette(everyone.index(name))
         style = "--" if name in figure.dashed else "-"
         marker = "o" if len(curve) < 15 else ""
-        axis.plot(list(curve), list(curve.values()), style, marker=marker, ms=3, label=name)
+        axis.plot(
+            list(curve), list(curve.values()), style, color=colour, marker=marker, ms=3, label=name
+        )
     axis.set_xscale("log" if figure.log_x else "linear")
     axis.set_yscale("log" if figure.log_y else "linear")
     axis.set_xlabel(figure.x_label)

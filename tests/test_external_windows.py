@@ -138,7 +138,7 @@ def test_without_the_program_the_verdict_says_so_and_does_not_hold(
 def test_many_windows_are_held_against_the_best_structure_for_one(
     once: tuple[int, ...], each: tuple[int, ...], holds: bool
 ) -> None:
-    """Against a rate of 5: ahead from 100 windows on after a batch, behind after every row."""
+    """Against a rate of 5: ahead with the most windows after a batch, behind after every row."""
     asked = {ONCE: once, COLUMNS: (1, 9, 1), EACH: each}
     rows = [Row(p, "FiBA (C++)", x, 5) for p in asked for x in (1, 10, 100)]
     rows += [Row(p, "DABA lite (C++)", x, 2) for p in asked for x in (1, 10, 100)]

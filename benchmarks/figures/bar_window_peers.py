@@ -98,6 +98,10 @@ def peer(kind: type[RollingPeer], most: int) -> Callable[[Stream], Iterator[Read
     return measure
 
 
+def times(ratio: float) -> str:
+    return f"{ratio:,.2f}" if ratio < 10 else f"{ratio:,.0f}"
+
+
 def holds(table: Table) -> Verdict:
     mine, parts, good = table.curve(RUNNING, ONCE), [], True
     for name in (SLICES, *PEERS, *STRUCTURES):
@@ -107,12 +111,12 @@ def holds(table: Table) -> Verdict:
         x = max(once)
         lead = mine[x] / once[x]
         good &= lead > 1
-        part = f"with {x:,.0f} windows {lead:,.3g} times {name} ({once[x]:,.0f} answers a second)"
+        part = f"with {x:,.0f} windows {times(lead)} times {name} ({once[x]:,.0f} answers a second)"
         for panel, words in ((COLUMNS, "every row of a batch"), (EACH, "rows one by one")):
             each = table.curve(name, panel)
             if each:
                 lead = table.value(RUNNING, max(each), panel) / each[max(each)]
-                part += f", {lead:,.2f} times for {words} (with {max(each):,.0f})"
+                part += f", {times(lead)} times for {words} (with {max(each):,.0f})"
         parts.append(part)
     many = max(mine)
     text = (
