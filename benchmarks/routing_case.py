@@ -48,11 +48,14 @@ Series = Callable[["RoutingCase"], Iterator[Reading]]
 
 
 class Race(NamedTuple):
-    """Seconds of a batch by runner, what it found, and the share of the router's choosing."""
+    """Seconds of a batch by runner and what it found; of the router: the share of the time that
+    choosing takes, where its events went, and the share that went the fastest way."""
 
     typical: dict[str, float]
     found: dict[str, SpanList]
     choosing: float
+    shares: dict[str, float]
+    right: float
 
 
 @dataclass
@@ -110,10 +113,8 @@ class RoutingCase:
         routing = self.routed.inner.routing
         return {way: routing.built.get(way) or routing.made(way) for way in WAYS}
 
-    @cached_property
     def choice(self) -> Int64s:
-        """The way that the router sends each event, by number in WAYS."""
-        self.by_router()
+        """The way that the router has sent each event of the last batch, by number in WAYS."""
         ways = self.routed.inner.routing.model.ways
         return np.array([WAYS.index(way) for way in ways])[self.routed.inner.routing.last]
 
@@ -161,8 +162,8 @@ class RoutingCase:
         runners: dict[str, Callable[[], SpanList]] = {way: self._static(way) for way in WAYS}
         runners |= {ROUTED: self.by_router, ORACLE: self.by_oracle}
         turns, found = {name: list[float]() for name in runners}, dict[str, SpanList]()
-        routing, used = self.routed.inner.routing, 0.0
-        assert self.choice.size == self.optimum.size, "both are known before the race"
+        routing, used, went = self.routed.inner.routing, 0.0, list[Int64s]()
+        assert self.optimum.size == self.n_events, "it is known before the race"
         chosen_at, routed_for = routing.choosing, 0.0
         for turn in range(MOST_TURNS):
             if turn > TURNS_A_SECOND * budget() and used > 20 * budget():
@@ -176,10 +177,14 @@ class RoutingCase:
                     once, found[name] = seconds(runners[name])
                     took = min(took, once)
                     used += once * bool(turn)
-                    routed_for += once * (name == ROUTED)
+                    if name == ROUTED:
+                        routed_for += once
+                        went.append(self.choice())
                 turns[name].append(took)
         typical = {name: float(np.median(t)) for name, t in turns.items()}
-        return Race(typical, found, (routing.choosing - chosen_at) / routed_for)
+        shares = {way: float(np.mean(np.equal(went, w))) for w, way in enumerate(WAYS)}
+        right = float(np.mean(np.equal(went, self.optimum)))
+        return Race(typical, found, (routing.choosing - chosen_at) / routed_for, shares, right)
 
     def _static(self, way: str) -> Callable[[], SpanList]:
         return lambda: self.ways[way].process(self.events, self.rows, side=0).spans()
@@ -215,8 +220,7 @@ def static(way: str) -> Series:
 
     def measure(case: RoutingCase) -> Iterator[Reading]:
         yield case.speed(way)
-        went = 100 * float(np.mean(case.choice == WAYS.index(way)))
-        yield Reading(went, panel=SHARE, x=case.x)
+        yield Reading(100 * case.race.shares[way], panel=SHARE, x=case.x)
 
     return measure
 
@@ -224,8 +228,7 @@ def static(way: str) -> Series:
 def routed(case: RoutingCase) -> Iterator[Reading]:
     """Events per second of the router, how often it was right, what choosing took."""
     yield case.speed(ROUTED)
-    right = 100 * float(np.mean(case.choice == case.optimum))
-    yield Reading(right, panel=OPTIMUM, x=case.x)
+    yield Reading(100 * case.race.right, panel=OPTIMUM, x=case.x)
     yield Reading(100 * case.race.choosing, panel=CHOOSING, x=case.x)
 
 

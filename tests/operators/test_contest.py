@@ -1,4 +1,4 @@
-"""Close ways are told apart by measuring them side by side, at a bounded price, whatever the noise."""
+"""Close ways are told apart by measuring them side by side, at a bounded price, in any noise."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ estimated to be cheapest for it; its number is that behind the last way.
     holder      x x . . x x . .        rounds of two samples: the first one of a round finds the
     challenger  . . x x . . x x        caches full of what the other plan has read
 
-Estimates that are a fifth off cannot tell such plans apart, and what was measured at different times
-was measured at different speeds of the machine. So the two are measured side by side. A sample is
-measured over estimated time, of as many batches as take long enough to be timed. Whatever disturbs a
-measurement makes it longer, so a plan is judged by a low quantile of its samples. The longest
-contests are those between plans that differ least, which is when trying costs least.
+Estimates that are a fifth off cannot tell such plans apart, and what was measured at different
+times was measured at different speeds of the machine. So the two are measured side by side. A
+sample is measured over estimated time, of as many batches as take long enough to be timed. Whatever
+disturbs a measurement makes it longer, so a plan is judged by a low quantile of its samples. The
+longest contests are those between plans that differ least, which is when trying costs least.
 
 A challenger that has lost rests, each time twice as long, unless what was measured since says that
 it is cheaper now; and for each batch of a contest there are REST without one.
