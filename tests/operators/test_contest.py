@@ -208,6 +208,8 @@ def test_a_challenger_wins_by_what_it_takes_and_not_by_a_spike_of_the_holder() -
     assert played([1, 9, 9, 1, 1, 1, 1, 1], [0.99] * 8) == 0, "less than is enough"
     assert played([1] * 8, [0.95, 5, 0.95, 5, 0.95, 5, 0.95, 5]) == 1
     assert played([1, 1], [1.5, 1.5]) == 0, "hopeless"
+    assert played([1, 1], [1.5]) is None
+    assert played([1, 1], [2.5]) == 0, "given up at once"
     assert played([1] * 8, [0.8] * 8, dearer=0.3) == 0, "its estimate is so much higher"
 
 

@@ -13,7 +13,8 @@ disturbs a measurement makes it longer, so a plan is judged by a low quantile of
 longest contests are those between plans that differ least, which is when trying costs least.
 
 A challenger that has lost rests, each time twice as long, unless what was measured since says that
-it is cheaper now; and for each batch of a contest there are REST without one.
+it is cheaper now; and for each batch of a contest there are REST without one, but for the first
+contest of each plan.
 
 Invariant  the challenger never has more samples than the holder, and never lacks more than a round.
 Cost       O(1) a batch; at most 2 * MOST_ROUNDS rounds.
@@ -33,9 +34,9 @@ Bools = npt.NDArray[np.bool_]
 # Samples of a round; rounds of each plan before a challenger can lose by a little or win, because
 # a wrong winner stays for long; and before it is over.
 ROUND, TO_LOSE, TO_WIN, MOST_ROUNDS = 2, 2, 3, 4
-# A challenger that is so much dearer is given up after its first round; a lead that decides before
-# the last one; and a lead that is enough then.
-HOPELESS, CLEAR, ENOUGH = math.log(1.25), math.log(1.1), math.log(1.03)
+# A challenger that is so much dearer is given up after its first sample, or after its first round;
+# a lead that decides before the last one; and a lead that is enough then.
+AT_ONCE, HOPELESS, CLEAR, ENOUGH = math.log(2), math.log(1.25), math.log(1.1), math.log(1.03)
 # One part in so many of the samples of a plan may be faster than what it is judged by.
 QUANTILE = 4
 # A sample is expected to take so many microseconds at least.
@@ -97,10 +98,14 @@ class Contest:
         """
         if self._n_void > MOST_VOID:
             return self.holder
-        n_rounds, rest = divmod(len(self._samples[self.challenger]), ROUND)
-        if rest or not n_rounds or self.plan != self.holder:
+        if not self.is_measured:
             return None
+        n_rounds, rest = divmod(len(self._samples[self.challenger]), ROUND)
         lead = self.lead() - dearer
+        if lead < -AT_ONCE:
+            return self.holder
+        if rest or self.plan != self.holder:
+            return None
         if lead < -HOPELESS or (n_rounds >= TO_LOSE and lead < -CLEAR):
             return self.holder
         if lead > CLEAR and n_rounds >= TO_WIN:
