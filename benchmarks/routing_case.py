@@ -4,9 +4,10 @@
     oracle                     ->  best way a bucket   then its choice is run as a whole batch, so
     router                     ->  its own choice      that both pay one call for each way in use
 
-All of them race: every runner answers the batch twice, one runner after the other, turn by turn,
-to and fro; the better run of a turn counts, and the median of the turns. A runner timed many times
-in a row has the caches to itself and cannot be compared with one that was timed later. Measured is
+All of them race: every runner answers the batch twice, one runner after the other, turn by turn, in
+an order that is drawn anew; the better run of a turn counts, and the median of the turns. A runner
+timed many times in a row has the caches to itself and cannot be compared with one that was timed
+later, and one that always follows the same other finds what that one has left there. Measured is
 the time until the affected queries are known as slices, as in the paper without writing them out.
 The oracle pays nothing for choosing and may also send all events one way.
 """
@@ -41,7 +42,7 @@ ORACLE, ROUTED = "oracle", "routed"
 MOST_RUNS, WARMING = 9, 12
 MOST_TURNS, RUNS_A_TURN = 101, 2
 TURNS_A_SECOND = 100  # of the budget: 60 turns at least in a full run, three in a small one
-BEHIND = 2  # a runner so many times slower than the best runs in the first turn only
+BEHIND = 2  # a way so many times slower than the best runs in the first turn only
 N_CUTS = 8  # of m', and of n' in each
 
 Series = Callable[["RoutingCase"], Iterator[Reading]]
@@ -164,13 +165,13 @@ class RoutingCase:
         turns, found = {name: list[float]() for name in runners}, dict[str, SpanList]()
         routing, used, went = self.routed.inner.routing, 0.0, list[Int64s]()
         assert self.optimum.size == self.n_events, "it is known before the race"
-        chosen_at, routed_for = routing.choosing, 0.0
+        chosen_at, routed_for, order = routing.choosing, 0.0, np.random.default_rng(0)
         for turn in range(MOST_TURNS):
             if turn > TURNS_A_SECOND * budget() and used > 20 * budget():
                 break
             far = BEHIND * min((t[0] for t in turns.values() if t), default=np.inf)
-            for name in list(runners)[:: -1 if turn % 2 else 1]:
-                if turn and turns[name][0] > far:
+            for name in order.permutation(list(runners)).tolist():
+                if turn and name in WAYS and turns[name][0] > far:
                     continue
                 took = np.inf
                 for _ in range(RUNS_A_TURN):
