@@ -4,9 +4,10 @@
     oracle                     ->  best way a bucket   then its choice is run as a whole batch, so
     router                     ->  its own choice      that both pay one call for each way in use
 
-All of them race: every runner answers the batch twice, one runner after the other, turn by turn,
-to and fro; the better run of a turn counts, and the median of the turns. A runner timed many times
-in a row has the caches to itself and cannot be compared with one that was timed later. Measured is
+All of them race: every runner answers the batch twice, one runner after the other, turn by turn, in
+an order that is drawn anew; the better run of a turn counts, and the median of the turns. A runner
+timed many times in a row has the caches to itself and cannot be compared with one that was timed
+later, and one that always follows the same other finds what that one has left there. Measured is
 the time until the affected queries are known as slices, as in the paper without writing them out.
 The oracle pays nothing for choosing and may also send all events one way.
 """
@@ -41,18 +42,21 @@ ORACLE, ROUTED = "oracle", "routed"
 MOST_RUNS, WARMING = 9, 12
 MOST_TURNS, RUNS_A_TURN = 101, 2
 TURNS_A_SECOND = 100  # of the budget: 60 turns at least in a full run, three in a small one
-BEHIND = 2  # a runner so many times slower than the best runs in the first turn only
+BEHIND = 2  # a way so many times slower than the best runs in the first turn only
 N_CUTS = 8  # of m', and of n' in each
 
 Series = Callable[["RoutingCase"], Iterator[Reading]]
 
 
 class Race(NamedTuple):
-    """Seconds of a batch by runner, what it found, and the share of the router's choosing."""
+    """Seconds of a batch by runner and what it found; of the router: the share of the time that
+    choosing takes, where its events went, and the share that went the fastest way."""
 
     typical: dict[str, float]
     found: dict[str, SpanList]
     choosing: float
+    shares: dict[str, float]
+    right: float
 
 
 @dataclass
@@ -110,10 +114,8 @@ class RoutingCase:
         routing = self.routed.inner.routing
         return {way: routing.built.get(way) or routing.made(way) for way in WAYS}
 
-    @cached_property
     def choice(self) -> Int64s:
-        """The way that the router sends each event, by number in WAYS."""
-        self.by_router()
+        """The way that the router has sent each event of the last batch, by number in WAYS."""
         ways = self.routed.inner.routing.model.ways
         return np.array([WAYS.index(way) for way in ways])[self.routed.inner.routing.last]
 
@@ -161,25 +163,29 @@ class RoutingCase:
         runners: dict[str, Callable[[], SpanList]] = {way: self._static(way) for way in WAYS}
         runners |= {ROUTED: self.by_router, ORACLE: self.by_oracle}
         turns, found = {name: list[float]() for name in runners}, dict[str, SpanList]()
-        routing, used = self.routed.inner.routing, 0.0
-        assert self.choice.size == self.optimum.size, "both are known before the race"
-        chosen_at, routed_for = routing.choosing, 0.0
+        routing, used, went = self.routed.inner.routing, 0.0, list[Int64s]()
+        assert self.optimum.size == self.n_events, "it is known before the race"
+        chosen_at, routed_for, order = routing.choosing, 0.0, np.random.default_rng(0)
         for turn in range(MOST_TURNS):
             if turn > TURNS_A_SECOND * budget() and used > 20 * budget():
                 break
             far = BEHIND * min((t[0] for t in turns.values() if t), default=np.inf)
-            for name in list(runners)[:: -1 if turn % 2 else 1]:
-                if turn and turns[name][0] > far:
+            for name in order.permutation(list(runners)).tolist():
+                if turn and name in WAYS and turns[name][0] > far:
                     continue
                 took = np.inf
                 for _ in range(RUNS_A_TURN):
                     once, found[name] = seconds(runners[name])
                     took = min(took, once)
                     used += once * bool(turn)
-                    routed_for += once * (name == ROUTED)
+                    if name == ROUTED:
+                        routed_for += once
+                        went.append(self.choice())
                 turns[name].append(took)
         typical = {name: float(np.median(t)) for name, t in turns.items()}
-        return Race(typical, found, (routing.choosing - chosen_at) / routed_for)
+        shares = {way: float(np.mean(np.equal(went, w))) for w, way in enumerate(WAYS)}
+        right = float(np.mean(np.equal(went, self.optimum)))
+        return Race(typical, found, (routing.choosing - chosen_at) / routed_for, shares, right)
 
     def _static(self, way: str) -> Callable[[], SpanList]:
         return lambda: self.ways[way].process(self.events, self.rows, side=0).spans()
@@ -215,8 +221,7 @@ def static(way: str) -> Series:
 
     def measure(case: RoutingCase) -> Iterator[Reading]:
         yield case.speed(way)
-        went = 100 * float(np.mean(case.choice == WAYS.index(way)))
-        yield Reading(went, panel=SHARE, x=case.x)
+        yield Reading(100 * case.race.shares[way], panel=SHARE, x=case.x)
 
     return measure
 
@@ -224,8 +229,7 @@ def static(way: str) -> Series:
 def routed(case: RoutingCase) -> Iterator[Reading]:
     """Events per second of the router, how often it was right, what choosing took."""
     yield case.speed(ROUTED)
-    right = 100 * float(np.mean(case.choice == case.optimum))
-    yield Reading(right, panel=OPTIMUM, x=case.x)
+    yield Reading(100 * case.race.right, panel=OPTIMUM, x=case.x)
     yield Reading(100 * case.race.choosing, panel=CHOOSING, x=case.x)
 
 

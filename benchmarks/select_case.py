@@ -143,12 +143,24 @@ def spans(way: str, most_queries: float = np.inf) -> Series:
 
 def located(way: str) -> Series:
     """Events per second until the strategy has its answer, in its own most compact form."""
+    return _until(way, lambda hits: None)
 
+
+def counted(way: str) -> Series:
+    """Events per second until every event's affected queries are counted, and none is named."""
+    return _until(way, lambda hits: hits.counts())
+
+
+def _until(way: str, done: Callable[[Hits], object]) -> Series:
     def measure(case: SelectCase) -> Iterator[Reading]:
         strategy, rows = case.strategy(way), case.rows()
-        timed = throughput(
-            lambda events: case.process(strategy, rows, events), case.places, case.n_checked
-        )
+
+        def process(events: Int64s) -> InOrder:
+            found = case.process(strategy, rows, events)
+            done(found.hits)
+            return found
+
+        timed = throughput(process, case.places, case.n_checked)
         order, hits = timed.output
         yield Reading(timed.rate, case.found(order, hits.spans()))
 
@@ -174,10 +186,12 @@ def one_by_one(way: str) -> Series:
     return measure
 
 
-def pairs(way: str) -> Series:
+def pairs(way: str, most_queries: float = np.inf) -> Series:
     """Events per second until every (event, query) pair is written out."""
 
     def measure(case: SelectCase) -> Iterator[Reading]:
+        if case.n_queries > most_queries:
+            return
         strategy, rows = case.strategy(way), case.rows()
         ids = np.arange(case.n_queries)
 

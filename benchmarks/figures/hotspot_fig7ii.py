@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from benchmarks.figure import Figure, Size, Table, Verdict
 from benchmarks.peers import numpy_select
-from benchmarks.select_case import SelectCase, located, peer, spans, table_one
+from benchmarks.select_case import SelectCase, counted, located, pairs, peer, spans, table_one
 from standfast.workloads import bands_in_groups
 
 RATE = 0.0025  # 250 of the 100,000 queries
 CROSSING = 2_000  # where the paper's curves meet
-# Fewer events at once for more groups, so that the answer as spans fits into memory.
-SPANS_AT_ONCE = 4_000_000
+FORMS = {"located": "groups, located", "counted": "groups, counted", "as spans": "groups"}
+FORMS["as pairs"] = "groups, pairs"
 
 
 def prepare(n_groups: float, size: Size) -> SelectCase:
     n_queries = 100_000 if size == "full" else 4_000
     ranges = bands_in_groups(n_queries, int(n_groups), seed=202)
-    case = table_one(ranges, size, seed=203, rate=RATE)
-    n = max(case.n_checked, SPANS_AT_ONCE // int(n_groups))
-    return replace(case, keys=case.keys[:n], values=case.values[:n])
+    return table_one(ranges, size, seed=203, rate=RATE)
 
 
 def holds(table: Table) -> Verdict:
-    groups, others = table.curve("groups"), table.curve("select_first")
-    fewer = [x for x in groups if x < CROSSING]
-    lead = {x: groups[x] / others[x] for x in groups}
-    lost = [x for x in groups if lead[x] < 1]
-    spread = max(others.values()) / min(others.values())
-    where = f"select_first is faster from {min(lost):,.0f} groups on" if lost else "nowhere slower"
-    text = (
-        f"groups are {lead[min(groups)]:,.0f} times select_first at {min(groups):,.0f} groups and "
-        f"{lead[max(fewer)]:,.1f} times at {max(fewer):,.0f}; {where}. From fewest to most groups, "
-        f"groups fall by {groups[min(groups)] / groups[max(groups)]:,.0f} times; select_first "
-        f"stays within {spread:.1f} times."
+    others = table.curve("select_first")
+    fewer = [x for x in others if x < CROSSING]
+    lead = {form: _lead(table.curve(name), others) for form, name in FORMS.items()}
+    least = min(lead["counted"][x] for x in fewer)
+    each = "; ".join(
+        f"{form} {by[min(by)]:,.0f} times at {min(by):,.0f} groups, {by[max(fewer)]:,.1f} times at "
+        f"{max(fewer):,.0f}, {_crossing(by)}"
+        for form, by in lead.items()
     )
-    return Verdict(min(lead[x] for x in fewer) > 1, text)
+    groups, spread = table.curve("groups"), max(others.values()) / min(others.values())
+    text = (
+        f"up to {max(fewer):,.0f} groups and without output, groups are faster than select_first, "
+        f"{'yes' if least > 1 else 'no'}: counted, {least:,.1f} times at least. In all forms: "
+        f"{each}. From fewest to most groups, groups fall by "
+        f"{groups[min(groups)] / groups[max(groups)]:,.0f} times as spans; select_first stays "
+        f"within {spread:.1f} times."
+    )
+    return Verdict(least > 1, text)
+
+
+def _lead(groups: dict[float, float], others: dict[float, float]) -> dict[float, float]:
+    return {x: groups[x] / others[x] for x in others}
+
+
+def _crossing(lead: dict[float, float]) -> str:
+    lost = [x for x in lead if lead[x] < 1]
+    return f"slower from {min(lost):,.0f} on" if lost else "nowhere slower"
 
 
 FIGURE = Figure(
@@ -52,6 +62,8 @@ FIGURE = Figure(
     series={
         "groups": spans("groups"),
         "groups, located": located("groups"),
+        "groups, counted": counted("groups"),
+        "groups, pairs": pairs("groups"),
         "hotspot": spans("hotspot"),
         **{way: spans(way) for way in ("join_first", "select_first", "vanilla")},
         "numpy, per event": peer(numpy_select.PerEvent),
@@ -61,5 +73,9 @@ FIGURE = Figure(
     log_x=True,
     log_y=True,
     dashed=frozenset({"numpy, per event", "numpy, per key"}),
-    notes="The ranges on C become shorter, and so do their deviations, as in the paper.",
+    notes="The ranges on C become shorter, and so do their deviations, as in the paper. The paper "
+    "leaves the cost of output out of its measure; but with many groups a look at each of them is "
+    "left to do after an event is located, so the claim is decided by counting the affected "
+    "queries, which takes all the looking and names nobody. select_first has written them out by "
+    "then, about a hundred for an event.",
 )

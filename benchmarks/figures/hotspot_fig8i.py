@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from benchmarks.figure import Figure, Size, Table, Verdict
 from benchmarks.peers import numpy_select
-from benchmarks.select_case import SelectCase, located, peer, spans, table_one
+from benchmarks.select_case import SelectCase, counted, located, pairs, peer, spans, table_one
 from standfast.workloads import bands_in_groups
 
 N_GROUPS = 30
+LOCATED, COUNTED, PAIRS = "groups, located", "groups, counted", "groups, pairs"
 
 
 def prepare(rate: float, size: Size) -> SelectCase:
@@ -18,17 +19,21 @@ def prepare(rate: float, size: Size) -> SelectCase:
 def holds(table: Table) -> Verdict:
     groups, others = table.curve("groups"), table.curve("select_first")
     low, high = min(groups), max(groups)
-    kept = groups[high] / groups[low]
-    places = table.value("groups, located", high) / table.value("groups, located", low)
+    kept = {
+        name: table.value(name, high) / table.value(name, low)
+        for name in (LOCATED, COUNTED, "groups", PAIRS)
+    }
     fall = others[low] / others[high]
     text = (
         f"from {low:.1%} to {high:.0%} of the queries selected, {high / low:,.0f} times as many, "
-        f"select_first falls by {fall:,.0f} times; groups keep {kept:.0%} of their events per "
-        f"second as spans and {places:.0%} until the answer is located, and are "
-        f"{groups[high] / others[high]:,.0f} times select_first at the highest rate, "
-        f"{groups[low] / others[low]:,.1f} times at the lowest."
+        f"select_first falls by {fall:,.0f} times; without output, until the answer is located, "
+        f"groups keep {kept[LOCATED]:.0%} of their events per second. What grows with the answer "
+        f"keeps less: {kept[COUNTED]:.0%} until it is counted, {kept['groups']:.0%} as spans, "
+        f"{kept[PAIRS]:.0%} as pairs. As spans, groups are {groups[high] / others[high]:,.0f} "
+        f"times select_first at the highest rate, {groups[low] / others[low]:,.1f} times at the "
+        "lowest."
     )
-    return Verdict(kept > 0.5 and fall > 0.2 * high / low, text)
+    return Verdict(kept[LOCATED] > 0.8 and fall > 0.2 * high / low, text)
 
 
 FIGURE = Figure(
@@ -42,7 +47,9 @@ FIGURE = Figure(
     prepare=prepare,
     series={
         "groups": spans("groups"),
-        "groups, located": located("groups"),
+        LOCATED: located("groups"),
+        COUNTED: counted("groups"),
+        PAIRS: pairs("groups"),
         "hotspot": spans("hotspot"),
         "join_first": spans("join_first"),
         "select_first": spans("select_first"),
@@ -54,5 +61,8 @@ FIGURE = Figure(
     log_y=True,
     dashed=frozenset({"numpy, per event", "numpy, per key"}),
     notes="100,000 queries in 30 groups, 1,000 joining rows; longer ranges on A hold more events. "
-    "The claim holds when groups keep half of their throughput over the whole sweep.",
+    "The paper leaves the cost of output out of its measure. Located is ours without it: what is "
+    "read after that is almost only what is hit (decision 008), 300 times as much at the right end "
+    "as at the left. The claim holds when groups keep 80 % of their throughput until then over "
+    "the whole sweep, and select_first falls by a fifth of the factor at least.",
 )

@@ -24,9 +24,11 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every way is built at once, and events are dealt to all of them in turn."""
     monkeypatch.setattr(router, "PATIENCE", -1.0)
     monkeypatch.setattr(router, "LOOK_EVERY", 1)
+    monkeypatch.setattr(router, "LOOK_FIRST", 10**9)
     monkeypatch.setattr(router, "EXPLORE_EVERY", 1)
     monkeypatch.setattr(router, "EXPLORE_EVENTS", 1)
     monkeypatch.setattr(router, "EXPLORE_WITHIN", 1e9)
+    monkeypatch.setattr(router, "EXPLORE_CALL", 1e9)
 
 
 @pytest.mark.usefixtures("dealing")

@@ -10,9 +10,9 @@ from tests.operators.reading import slots_in_spans, slots_of
 from tests.operators.routing import Fake, fill, matches, routing_of, run
 
 from standfast.arrays import Int64s, Spans
+from standfast.operators.assignment import assign
 from standfast.operators.costs import Constants, Model, Term, WayCosts
 from standfast.operators.group_stats import GroupStats, least_hot
-from standfast.operators.router import assign
 from standfast.operators.split import Part, Split, joined
 
 
@@ -81,7 +81,8 @@ def test_the_choice_is_close_to_the_best_set_of_ways(seed: int) -> None:
     rng = np.random.default_rng(seed)
     costs, calls = rng.uniform(0, 10, (4, 30)), rng.uniform(0, 40, 4)
     choice, gains = np.empty(30, np.int64), np.empty(4)
-    assign(costs, calls, np.ones(4, np.bool_), choice, gains)
+    first = int(np.argmin(calls + costs.sum(axis=1)))
+    assign(costs, calls, np.ones(4, np.bool_), first, choice, gains)
     cost = costs[choice, np.arange(30)].sum() + calls[np.unique(choice)].sum()
     assert cost <= 1.5 * best_choice(costs, calls), "an event moves for half the cost only"
     assert cost <= (costs.sum(axis=1) + calls).min(), "choosing makes nothing worse"
@@ -90,16 +91,16 @@ def test_the_choice_is_close_to_the_best_set_of_ways(seed: int) -> None:
 def test_an_event_is_not_sent_alone_when_the_call_costs_more_than_it_saves() -> None:
     costs = np.array([[5.0, 5.0, 5.0], [1.0, 9.0, 9.0]])
     choice, gains = np.empty(3, np.int64), np.empty(2)
-    assign(costs, np.array([1.0, 2.0]), np.ones(2, np.bool_), choice, gains)
+    assign(costs, np.array([1.0, 2.0]), np.ones(2, np.bool_), 0, choice, gains)
     assert choice.tolist() == [0, 0, 0]
-    assign(costs, np.array([1.0, 0.5]), np.ones(2, np.bool_), choice, gains)
+    assign(costs, np.array([1.0, 0.5]), np.ones(2, np.bool_), 0, choice, gains)
     assert choice.tolist() == [1, 0, 0]
 
 
 def test_a_way_that_is_not_built_is_told_what_it_would_save() -> None:
     costs = np.array([[5.0, 5.0, 5.0], [1.0, 9.0, 2.0]])
     choice, gains = np.empty(3, np.int64), np.empty(2)
-    assign(costs, np.array([1.0, 2.0]), np.array([True, False]), choice, gains)
+    assign(costs, np.array([1.0, 2.0]), np.array([True, False]), 0, choice, gains)
     assert choice.tolist() == [0, 0, 0]
     assert gains.tolist() == pytest.approx([0, 3.5 + 2.5 - 2]), "with a margin of a tenth"
 

@@ -19,12 +19,15 @@ from standfast.indexes import (
     rectangle_visits,
 )
 from standfast.indexes.rectangle_hits import Located
+from standfast.indexes.rectangle_layout import ancestors_of
+from standfast.indexes.rectangle_visits import callers_of
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.base import Arrivals, SelectStrategy
 from standfast.operators.select_join import groups as groups_module
 from standfast.operators.select_join.groups import ByGroups
 from standfast.operators.select_join.hotspot import Hotspot
 from standfast.operators.select_join.naive import Naive
+from standfast.workloads import DOMAIN, bands_in_groups, selections
 
 LEAST, FAR = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 WAYS = {
@@ -219,6 +222,37 @@ def test_an_answer_has_logarithmically_many_slices() -> None:
     per_event = np.bincount(hits.spans().events, minlength=800)
     assert per_event.max() <= n_groups * (2 * n_levels + 1)
     assert hits.counts().min() > 10 * per_event.max()
+
+
+def lists_looked_into(hits: Located) -> tuple[int, int]:
+    """How many lists of nodes events meet once they are located, and how many hold a hit."""
+    tree, visits, nodes = hits.tree, hits.visits, np.empty(64, np.int64)
+    n_lists = n_hit = 0
+    for g in range(tree.points.size):
+        for visit in range(visits.offsets[g], visits.stops[g]):
+            n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
+            for k in range(*callers_of(visits, g, visit, 0, hits.callers.events.size)):
+                low, high = (of[g, hits.callers.codes[k]] for of in hits.limits)
+                for node in nodes[:n_nodes]:
+                    ranks = tree.node_lows[tree.node_offsets[node] : tree.node_offsets[node + 1]]
+                    highs = tree.low_to_high[tree.offsets[g] + ranks]
+                    n_lists += 1
+                    n_hit += bool(((ranks < low) | (highs >= high)).any())
+    return n_lists, n_hit
+
+
+def test_where_rows_are_dense_almost_every_list_that_is_looked_into_holds_a_hit() -> None:
+    """So what is left to do after locating grows with the answer (decision 008)."""
+    n, scale = 20_000, 100
+    c, a = bands_in_groups(n, 30, seed=1).whole(scale), selections(n, 0.1, 2).whole(scale)
+    way, rng = ByGroups(), np.random.default_rng(3)
+    way.add(np.arange(n), np.stack([a.lows, c.lows]), np.stack([a.highs, c.highs]))
+    stored = rows_around(rng.integers(0, DOMAIN * scale, 1000))
+    hits = way.process(arrivals(rng.integers(0, DOMAIN * scale, 100)), stored, side=0)
+    assert isinstance(hits, Located)
+    n_lists, n_hit = lists_looked_into(hits)
+    assert n_lists > 1000
+    assert n_hit > 0.95 * n_lists
 
 
 def test_parts_of_a_batch_do_not_write_over_each_other(monkeypatch) -> None:

@@ -34,12 +34,14 @@ class Ledger:
         self.events = np.zeros(n_ways, np.int64)
         self.measured = np.zeros(n_ways, np.int64)  # events of the seconds below
         self.seconds = np.zeros(n_ways)
-        self.estimated = np.zeros(n_ways)  # the same as it was expected
         self.credit = np.zeros(n_ways)  # microseconds, as all below
         self.rent = np.zeros(n_ways)
         self._log = np.zeros(n_ways)
         self._weight = np.zeros(n_ways)
         self._strange = np.zeros(n_ways, np.bool_)
+        # Logs of corrections as contests have compared them, the mixture's behind those of ways.
+        self._fair = np.zeros(n_ways + 1)
+        self._compared = np.zeros(n_ways + 1, np.bool_)
 
     def corrections(self) -> Floats:
         """Factors on the estimates.
@@ -52,11 +54,33 @@ class Ledger:
         factors: Floats = np.exp(trust * self._log + (1 - trust) * speed)
         return factors
 
+    def fair(self, single: int) -> Floats:
+        """Factors on estimates that do not tell apart what was not measured side by side.
+
+        Ways that contests have compared with the single one follow its correction. The last factor
+        is that of the mixture, or not a number if it was not compared.
+        """
+        factors = np.append(self.corrections(), np.nan)
+        if single >= 0 and self._compared[single]:
+            known = self._compared
+            factors[known] = factors[single] * np.exp(self._fair[known] - self._fair[single])
+        return factors
+
+    def compare(self, holder: int, challenger: int, lead: float) -> None:
+        """A contest found the log of the holder's correction over the challenger's."""
+        if not self._compared[holder]:
+            self._compared[:] = False
+        self._compared[[holder, challenger]] = True
+        self._fair[challenger] = self._fair[holder] - lead
+
+    def forget_mixture(self) -> None:
+        """The mixture is another one now."""
+        self._compared[-1] = False
+
     def measure(self, way: int, n_events: int, seconds: float, expected_us: float) -> None:
         """A part of a batch took so long; `expected_us` is the estimate without correction."""
         self.measured[way] += n_events
         self.seconds[way] += seconds
-        self.estimated[way] += 1e-6 * expected_us * self.corrections()[way]
         if expected_us <= 0 or seconds <= 0:
             return
         if not self._weight[way]:

@@ -13,7 +13,8 @@ regret and the rent together are at most about what was spent on building, which
 argument: never much more than twice the cost of having known what comes (decision 011).
 
 An estimate is only as good as its constants, so each way has a correction (`operators.ledger`), and
-ways that are close are tried in turn.
+which of two close ways is cheaper is decided by measuring both in turn (`operators.contest`). The
+way that has won such a contest *holds* the first place: events leave it for others one by one.
 
 Invariant  at least one way is built; every built way holds exactly the living queries.
 Cost       O(ways) an event.
@@ -22,16 +23,17 @@ Paper      [hotspot] section 4; structures on demand and corrections are ours.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from standfast._numba import kernel
 from standfast.arrays import Hits, Int64s, Matches
+from standfast.operators.assignment import Bools, assign, deal
 from standfast.operators.base import Strategy
+from standfast.operators.contest import OVERTAKEN, Contests
 from standfast.operators.costs import Floats, Model
 from standfast.operators.equality import BoxTable
 from standfast.operators.ledger import NOISE_US, Ledger
@@ -39,28 +41,20 @@ from standfast.operators.split import Part, joined
 from standfast.operators.watched import Watched
 
 S = TypeVar("S", bound=Strategy)
-Bools = npt.NDArray[np.bool_]
 
 # Where choosing costs more than it saves and more than this share of the time (small batches, cheap
 # events), all events go one way and only one batch in so many is looked at.
 OVERHEAD = 0.01
 LOOK_EVERY, LOOK_FIRST = 16, 4
 # What such a batch took is written down where that costs less than the share above; when it shows
-# that another way is cheaper than this part of the one in use, the next batch is looked at.
-BOOKING_US, OVERTAKEN = 20.0, 0.95
-# An event leaves the best single way only for one that costs less than this part of it: estimates
-# are off by a fifth, and two ways in turn push each other out of the caches. The second number is
-# for a way that is not built: once it is there, it may take all events.
-MIXED, SURELY = 0.5, 0.9
-# The least part of a batch's cost that taking in one more way must save.
-WORTH = 0.05
+# that another way may be cheaper than the one in use, the next batch is looked at. One batch in
+# so many is compared.
+BOOKING_US, COMPARE_EVERY = 20.0, 4
 # Credit, in costs of building, that builds a way.
 PATIENCE = 1.0
-# One batch in so many, and some of the first, find out whether estimates are right: in turn, each
-# built way that is within RIVAL of the best takes all events, and one event in EXPLORE_EVENTS is
-# dealt to those that are not far, so that a way that fell out of use is measured again.
-EXPLORE_EVERY, EXPLORE_EVENTS, EXPLORE_WITHIN = 64, 32, 4.0
-EXPLORE_FIRST, RIVAL = (8, 16, 32), 1.6
+# In one batch of so many, one event in EXPLORE_EVENTS is dealt to ways that are not far, so that a
+# way that fell out of use is measured again; to those only whose call is that part of the batch.
+EXPLORE_EVERY, EXPLORE_EVENTS, EXPLORE_WITHIN, EXPLORE_CALL = 64, 32, 4.0, 0.05
 
 
 class Routing(Generic[S]):
@@ -80,13 +74,12 @@ class Routing(Generic[S]):
         self._first = first
         self._n_attributes = n_attributes
         self._clock = clock
-        self._single = ""  # the best way for all events of the last batch that was looked at
+        self._raw = np.zeros(len(model.ways) + 1)  # us of the last batch looked at, by each plan
         self._saved_us = self._each_us = 0.0  # by choosing, and estimated cost: an event, lately
         self.choosing_us = 0.0  # a batch, lately, without what was built in it
         self._building = 0.0  # seconds, in this batch
         self._n_looked = self._n_unseen = 0  # batches looked at; gone one way since the last
-        self._n_explored = 0
-        self._is_overtaken = False  # by what was measured since
+        self._is_overtaken = False  # the holder, by what was measured since
         # What a call and an event cost, lately, by each way and without corrections.
         self._calls_us, self._events_us = np.zeros((2, len(model.ways)))
         self._start_over()
@@ -114,6 +107,7 @@ class Routing(Generic[S]):
         if not n_events:
             return Matches.none(0)
         self.n_batches += 1
+        self._go_on()
         if self._is_not_worth_it(n_events):
             return self._all_one_way(n_events, process)
         begin, self._building, self._is_overtaken = self._clock(), 0.0, False
@@ -121,19 +115,20 @@ class Routing(Generic[S]):
         weights = self.model.weights(stats)
         calls, costs = weights[:, 0], weights[:, 1:] @ traits[1 : weights.shape[1]]
         self._calls_us, self._events_us = calls, costs.sum(axis=1) / n_events
-        factors = self.ledger.corrections()
-        choice = self.last = self._choose(costs * factors[:, None], calls * factors)
+        choice = self.last = self._choose(costs, calls)
         ways = np.flatnonzero(np.bincount(choice, minlength=len(self.model.ways))).tolist()
         shares = [(w, np.flatnonzero(choice == w)) for w in ways]
         now = self._clock()
         self._note_choosing(1e6 * (now - begin - self._building))
-        parts = []
+        parts, is_ready = [], self._is_ready(ways)
         for w, places in shares:
             hits = process(self.built[self.model.ways[w]], places)
             before, now = now, self._clock()
             expected = float(calls[w] + costs[w, places].sum())
             self._book(w, places.size, now - before, expected)
-            parts.append(Part(places, self._watched(hits, w, now - before)))
+            parts.append(Part(places, self._watched(hits, w, now - before, is_ready)))
+            if is_ready and self.contests.now:
+                self.contests.now.note(now - before, expected)
         self.ledger.forget(ways)
         return joined(n_events, parts)
 
@@ -141,7 +136,9 @@ class Routing(Generic[S]):
         """Give up a built way, unless it is the only one."""
         if name in self.built and len(self.built) > 1:
             del self.built[name]
-            self.ledger.rent[self.model.ways.index(name)] = 0.0
+            w = self.model.ways.index(name)
+            self.ledger.rent[w] = 0.0
+            self.contests.forget(w)
             self.n_dropped += 1
 
     def memory_bytes(self) -> int:
@@ -171,6 +168,7 @@ class Routing(Generic[S]):
             "in use": ", ".join(self.built),
             "ways built on demand": self.n_built,
             "ways dropped": self.n_dropped,
+            "contests of close ways": self.contests.n_held,
             "us to choose in a batch, lately": self.choosing_us,
             "constants": self.model.source,
         }
@@ -178,6 +176,7 @@ class Routing(Generic[S]):
     def _start_over(self) -> None:
         """Nobody is there: hold nothing but one empty way."""
         self.queries = BoxTable(self._n_attributes)
+        self.contests = Contests(len(self.model.ways))
         self.built: dict[str, S] = {self._first: self._make[self._first]()}
         self.last = np.empty(0, np.int64)  # the way of each event of the last batch
         self._changed = {self._first}  # ways that may have to put themselves in order first
@@ -185,35 +184,75 @@ class Routing(Generic[S]):
 
     def _is_not_worth_it(self, n_events: int) -> bool:
         """Whether choosing costs too much, and more than it has saved lately."""
-        is_turn = self.n_batches % LOOK_EVERY == 0 or self._explores()
-        is_known = self._single in self.built and self._n_looked >= LOOK_FIRST
+        is_turn = self.n_batches % LOOK_EVERY == 0 or self.n_batches % EXPLORE_EVERY == 0
+        is_known = self._n_looked >= LOOK_FIRST and self.model.ways[self._single()] in self.built
+        contest = self.contests.now
+        if contest and contest.plan == self.contests.mixture:
+            return False
         worth = n_events * max(self._saved_us, OVERHEAD * self._each_us)
         is_settled = is_known and not is_turn and not self._is_overtaken
         return is_settled and worth < self.choosing_us
 
+    def _single(self) -> int:
+        """The way that all events go if they go one way: in a contest that whose turn it is."""
+        plan = self.contests.plan
+        return plan if plan != self.contests.mixture else self.contests.single
+
     def _all_one_way(self, n_events: int, process: Callable[[S, Int64s], Hits]) -> Hits:
-        w = self.model.ways.index(self._single)
+        w = self._single()
+        name, is_ready = self.model.ways[w], self._is_ready([w])
         self.last = np.full(n_events, w)
         self._n_unseen += 1
         begin = self._clock()
-        hits = process(self.built[self._single], np.arange(n_events))
-        expected = float(self._calls_us[w] + n_events * self._events_us[w])
-        if self._single in self._changed or OVERHEAD * expected < BOOKING_US:
-            self.ledger.events[w] += n_events
-            self._changed.discard(self._single)
-            return hits
+        hits = process(self.built[name], np.arange(n_events))
         took = self._clock() - begin
+        expected = float(self._calls_us[w] + n_events * self._events_us[w])
+        if is_ready and self.contests.now:
+            self.contests.now.note(took, expected)
+        if name in self._changed or expected * OVERHEAD < BOOKING_US:
+            self.ledger.events[w] += n_events
+            self._changed.discard(name)
+            return self._watched(hits, w, took, True) if self.contests.now and is_ready else hits
         self._book(w, n_events, took, expected)
-        totals = self.ledger.corrections() * (self._calls_us + n_events * self._events_us)
-        others = [totals[i] for i, way in enumerate(self.model.ways) if way in self.built]
-        self._is_overtaken = min(others) < OVERTAKEN * totals[w]
-        return self._watched(hits, w, took)
+        if self.n_batches % COMPARE_EVERY == 0 and self.contests.is_free(self.n_batches):
+            seen = self.ledger.corrections() * (self._calls_us + n_events * self._events_us)
+            self._is_overtaken = bool(seen[self._usable()].min() < OVERTAKEN * seen[w])
+        return self._watched(hits, w, took, is_ready)
 
-    def _watched(self, hits: Hits, w: int, took: float) -> Hits:
-        """Hits that tell the books what slices cost, of a way where that is not nothing."""
-        if not self.model.spans[w]:
+    def _usable(self) -> Bools:
+        return np.array([way in self.built for way in self.model.ways])
+
+    def _is_ready(self, ways: list[int]) -> bool:
+        """Whether what a batch takes by these ways says what the plan whose turn it is costs."""
+        is_it = len(ways) > 1 if self.contests.plan == self.contests.mixture else len(ways) == 1
+        return is_it and self._changed.isdisjoint(self.model.ways[w] for w in ways)
+
+    def _go_on(self) -> None:
+        """The last batch is done with, so its part of a contest is known."""
+        contest = self.contests.now
+        if contest is None:
+            return
+        contest.close()
+        h, c = contest.holder, contest.challenger
+        winner = contest.winner(math.log(max(self._raw[c], 1e-9) / max(self._raw[h], 1e-9)))
+        if winner is not None:
+            if contest.is_measured:
+                self.ledger.compare(h, c, contest.lead())
+            self.contests.end(winner, self.n_batches)
+
+    def _watched(self, hits: Hits, w: int, took: float, is_ready: bool) -> Hits:
+        """Hits that tell the books, and a contest, what writing them down takes."""
+        contest, batch = self.contests.now if is_ready else None, self.n_batches
+        if not contest and not self.model.spans[w]:
             return hits
-        return Watched(hits, self._clock, lambda more: self.ledger.note_spans(w, took, more))
+
+        def note(seconds: float, is_spans: bool) -> None:
+            if is_spans:
+                self.ledger.note_spans(w, took, seconds)
+            if contest and batch == self.n_batches:
+                contest.add(seconds)
+
+        return Watched(hits, self._clock, note)
 
     def _note_choosing(self, us: float) -> None:
         self._n_looked += 1
@@ -238,44 +277,61 @@ class Routing(Generic[S]):
         self._changed.discard(way)
 
     def _choose(self, costs: Floats, calls: Floats) -> Int64s:
-        """The way of each event, after ways were built and dropped as the books say."""
-        choice = np.empty(costs.shape[1], np.int64)
-        gains = np.empty(calls.size)
-        usable = np.array([way in self.built for way in self.model.ways])
-        single, saved = assign(costs, calls, usable, choice, gains)
-        self._single, n = self.model.ways[single], choice.size
-        self.estimates = (calls + costs.sum(axis=1)) / n
-        self._saved_us += (saved / n - self._saved_us) / 2
-        total = calls[single] + costs[single].sum() - saved
-        self._each_us += (total / n - self._each_us) / 2
+        """The way of each event, after ways were built and dropped as the books say.
+
+        Costs are estimates without corrections.
+        """
+        usable, raw, n = self._usable(), calls + costs.sum(axis=1), costs.shape[1]
+        contests, book, before = self.contests, self.ledger, self.contests.single
+        single = contests.settle_single(book.fair(before)[:-1] * raw, usable)
+        if single != before:
+            book.forget_mixture()
+        factors = book.fair(single)
+        fair, choice, gains = factors[:-1], np.empty(n, np.int64), np.empty(calls.size)
+        fair_costs, fair_calls = costs * fair[:, None], calls * fair
+        assign(fair_costs, fair_calls, usable, single, choice, gains)
+        self.estimates = raw * fair / n
+        if self._builds(gains, usable):
+            return self._choose(costs, calls)
+        alone, used, each = float(raw[single] * fair[single]), np.unique(choice), np.arange(n)
+        mixed = float(calls[used].sum() + costs[choice, each].sum())
+        total = float(fair_calls[used].sum() + fair_costs[choice, each].sum())
+        if used.size > 1 and not np.isnan(factors[-1]):
+            total = mixed * float(factors[-1])
+        contests.settle_mixture(total, alone)
+        self._raw = np.append(raw, mixed)
+        if self._n_looked + 1 >= LOOK_FIRST:
+            seen, known = raw * book.corrections(), np.append(raw * fair, total)
+            can = np.append(usable, used.size > 1)
+            contests.challenge(self.n_batches, np.append(seen, total), known, can)
+        mixes = contests.mixture in (contests.plan, contests.holder)
+        self._saved_us += ((alone - total) * mixes / n - self._saved_us) / 2
+        self._each_us += ((total if mixes else alone) / n - self._each_us) / 2
+        if contests.plan != contests.mixture:
+            choice[:] = contests.plan
+        is_turn = self.n_batches % EXPLORE_EVERY == 0 and contests.now is None
+        cheap = usable & (fair_calls <= EXPLORE_CALL * alone)
+        turn = self.n_batches if is_turn else -1
+        deal(fair_costs, cheap, choice, EXPLORE_EVENTS, EXPLORE_WITHIN, turn)
+        return choice
+
+    def _builds(self, gains: Floats, usable: Bools) -> bool:
+        """Put what ways save, or would save, into the books; tells whether one was built for it."""
         book, gains = self.ledger, gains * (1 + self._n_unseen)
         self._n_unseen = 0
+        if not self.contests.mixes:  # so only the first way has saved something
+            gains[usable & (np.arange(gains.size) != self.contests.single)] = 0.0
         book.credit[~usable] += np.maximum(gains[~usable], 0)
         book.rent[usable] = np.maximum(book.rent[usable] - gains[usable], 0)
         prices = self._prices()
         wanted = ~usable & (book.credit > PATIENCE * prices)
-        if wanted.any():
-            # One at a time: the best of them may leave the others nothing to save.
-            best = int(np.argmax(np.where(wanted, book.credit - prices, -np.inf)))
-            self.build(self.model.ways[best])
-            book.credit[~usable] = 0.0
-            return self._choose(costs, calls)
-        turn = -1
-        if self._explores():
-            totals = self.estimates
-            rivals = np.flatnonzero(usable & (totals <= RIVAL * totals[single]))
-            rivals = rivals[rivals != single]
-            at, self._n_explored = self._n_explored % (rivals.size + 1), self._n_explored + 1
-            if at < rivals.size:
-                choice[:] = rivals[at]
-            else:
-                turn = self.n_batches
-        _deal(costs, usable, choice, EXPLORE_EVENTS, EXPLORE_WITHIN, turn)
-        return choice
-
-    def _explores(self) -> bool:
-        """Whether this batch finds out whether the estimates are right."""
-        return self.n_batches % EXPLORE_EVERY == 0 or self.n_batches in EXPLORE_FIRST
+        if not wanted.any():
+            return False
+        # One at a time: the best of them may leave the others nothing to save.
+        best = int(np.argmax(np.where(wanted, book.credit - prices, -np.inf)))
+        self.build(self.model.ways[best])
+        book.credit[~usable] = 0.0
+        return True
 
     def made(self, name: str) -> S:
         """A way with all queries in it."""
@@ -290,7 +346,9 @@ class Routing(Generic[S]):
             begin = self._clock()
             self.built[name] = self.made(name)
             self._building += self._clock() - begin
-            self.ledger.rent[self.model.ways.index(name)] = 0.0
+            w = self.model.ways.index(name)
+            self.ledger.rent[w] = 0.0
+            self.contests.forget(w)
             self.n_built += 1
             self._changed.add(name)
 
@@ -318,68 +376,3 @@ def ranges_of(queries: BoxTable, slots: Int64s) -> tuple[Int64s, Int64s]:
     """The lows and the highs of slots, an attribute to each row."""
     bounds = queries.bounds.take(slots, axis=0).T
     return np.ascontiguousarray(bounds[0::2]), np.ascontiguousarray(bounds[1::2])
-
-
-@kernel
-def assign(
-    costs: Floats, calls: Floats, usable: Bools, choice: Int64s, gains: Floats
-) -> tuple[int, float]:
-    """Choose a way for each event, as few ways as pay for their calls and save enough.
-
-    `gains[w]` is what a usable way saves against the other usable ones, and what a way that is
-    not usable would save. Returns the best way for all of them, and what choosing saves.
-    """
-    n_ways, n_events = costs.shape
-    totals = np.full(n_ways, np.inf)
-    for w in range(n_ways):
-        if usable[w]:
-            totals[w] = calls[w] + costs[w].sum()
-    first = np.argmin(totals)
-    least, used = costs[first].copy(), np.zeros(n_ways, np.bool_)
-    used[first] = True
-    choice[:] = first
-    saved = 0.0
-    while True:
-        best = -1
-        for w in range(n_ways):
-            gains[w] = -calls[w]
-            part = MIXED if usable[w] else SURELY
-            for e in range(n_events):
-                gains[w] += max(0.0, part * least[e] - costs[w, e])
-            is_worth = usable[w] and not used[w] and gains[w] > WORTH * totals[first]
-            if is_worth and (best < 0 or gains[w] > gains[best]):
-                best = w
-        if best < 0:
-            break
-        used[best] = True
-        saved += gains[best]
-        for e in range(n_events):
-            if costs[best, e] < MIXED * least[e]:
-                least[e], choice[e] = costs[best, e], best
-    for w in range(n_ways):
-        if usable[w]:
-            gains[w] = 0.0
-    if np.count_nonzero(usable) > 1:
-        for e in range(n_events):
-            other = np.inf
-            for w in range(n_ways):
-                if usable[w] and w != choice[e]:
-                    other = min(other, costs[w, e])
-            gains[choice[e]] += other - least[e]
-    return int(first), saved
-
-
-@kernel
-def _deal(
-    costs: Floats, usable: Bools, choice: Int64s, every: int, within: float, turn: int
-) -> None:
-    """Give one event in `every` to a usable way in turn that is not far from the best.
-
-    Not if `turn` is negative; asked all the same, so that it is compiled with the first batch.
-    """
-    n_ways = costs.shape[0]
-    for e in range(turn % every if turn >= 0 else choice.size, choice.size, every):
-        turn += 1
-        w = turn % n_ways
-        if usable[w] and costs[w, e] <= within * costs[choice[e], e]:
-            choice[e] = w

@@ -1,4 +1,4 @@
-"""Hits that tell how long writing them as slices took, to whom wants to know."""
+"""Hits that tell how long it took to write them down, to whom wants to know."""
 
 from __future__ import annotations
 
@@ -10,26 +10,35 @@ from standfast.arrays import Hits, Int64s, SpanList
 
 @dataclass(slots=True)
 class Watched:
-    """The hits of a way; `note` is told the seconds of the first `spans`."""
+    """The hits of a way; `note` is told the seconds of each call, and whether it was `spans`.
+
+    Slices are told once, whoever asks again.
+    """
 
     hits: Hits
     clock: Callable[[], float]
-    note: Callable[[float], None] | None
+    note: Callable[[float, bool], None]
+    is_told: bool = False
 
     @property
     def n_events(self) -> int:
         return self.hits.n_events
 
     def counts(self) -> Int64s:
-        return self.hits.counts()
+        begin = self.clock()
+        found = self.hits.counts()
+        self.note(self.clock() - begin, False)
+        return found
 
     def fill(self, starts: Int64s, ids: Int64s, out: Int64s) -> None:
+        begin = self.clock()
         self.hits.fill(starts, ids, out)
+        self.note(self.clock() - begin, False)
 
     def spans(self) -> SpanList:
         begin = self.clock()
         found = self.hits.spans()
-        if self.note is not None:
-            self.note(self.clock() - begin)
-            self.note = None
+        if not self.is_told:
+            self.note(self.clock() - begin, True)
+            self.is_told = True
         return found
