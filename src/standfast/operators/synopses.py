@@ -22,9 +22,10 @@ from standfast.arrays import Int64s
 from standfast.indexes.lane_changes import Change
 from standfast.indexes.lane_kernels import Bools, Values
 from standfast.indexes.lanes import Lanes
-from standfast.operators import interval_kernels, landmark_kernels
+from standfast.operators import interval_kernels, landmark_kernels, sum_kernels
 from standfast.operators import synopsis_kernels as kernels
 from standfast.operators.aggregates import Aggregate, Fields
+from standfast.operators.base import Found
 from standfast.operators.landmark_kernels import Rings
 
 
@@ -276,6 +277,24 @@ class Synopses:
             left.view(np.float64)[:, 1:], part.view(np.float64)[:, 1:]
         )
         return found
+
+    def sums_by_age(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s, Int64s]) -> Found:
+        """Sums of floats: lanes and slots, and by slot the least and greatest age of rows."""
+        values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
+        sum_kernels.running_by_age(
+            self._ints.ravel(), self.floats.ravel(), lanes.geometry, *which,
+            self.aggregate.name == "AVG", values, known,
+        )  # fmt: skip
+        return Found(values, known)
+
+    def sums_by_position(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> Found:
+        """Sums of floats over windows that are given by lanes, first and last positions."""
+        values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
+        sum_kernels.running_by_position(
+            self._ints.ravel(), self.floats.ravel(), lanes.geometry, *which,
+            self.aggregate.name == "AVG", values, known,
+        )  # fmt: skip
+        return Found(values, known)
 
     def _merged(self, left: Int64s, right: Int64s) -> Int64s:
         """Synopses of the user's merged; one without values leaves the other as it is."""

@@ -20,7 +20,7 @@ from standfast.arrays import Int64s
 from standfast.indexes.lane_changes import Change
 from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
-from standfast.operators.aggregates import Aggregate
+from standfast.operators.aggregates import SUM_FLOAT, Aggregate
 from standfast.operators.base import AggregateStrategy, Found, Spec
 from standfast.operators.lowering import lower
 from standfast.operators.synopses import Synopses
@@ -43,8 +43,19 @@ class RunningIntervals(AggregateStrategy):
         self._totals.resize(self.lanes.size)
         self._totals.run_on(self.lanes, self.lanes.held(change))
 
+    def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
+        is_plain = self.lanes.unit == "rows" and self.aggregate.kind == SUM_FLOAT
+        if not is_plain or self.lanes.large.max(initial=-1) >= 0:
+            return super().lookup(slots, lanes)
+        # Windows by rows need no search: from ages to answers in one pass.
+        self._totals.resize(self.lanes.size)
+        return self._totals.sums_by_age(self.lanes, (lanes, slots, self.lows[0], self.highs[0]))
+
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         windows = (lanes, firsts, lasts)
+        if self.aggregate.kind == SUM_FLOAT:
+            self._totals.resize(self.lanes.size)
+            return self._totals.sums_by_position(self.lanes, windows)
         return lower(self.aggregate, self._totals.differences(self.lanes, windows))
 
     def check(self) -> None:
