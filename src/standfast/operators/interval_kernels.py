@@ -12,7 +12,7 @@ The base interval j of level l, positions `j * 2^l` to `(j + 1) * 2^l - 1`, stan
 
 from __future__ import annotations
 
-from standfast._numba import inlined, kernel
+from standfast._numba import in_place, kernel
 from standfast.arrays import Int64s
 from standfast.indexes.lane_kernels import LARGE, Bools, Geometry
 from standfast.operators.aggregates import (
@@ -51,7 +51,7 @@ def run_on(
                 merge(kind, ints, floats, at, ints, floats, at - 1)
 
 
-@inlined
+@in_place
 def _run_sums(
     ints: Int64s, floats: Fields, at: int, past: int, is_start: bool, values: Fields, valid: Bools
 ) -> None:
@@ -95,7 +95,7 @@ def running_windows(
             take_away(kind, found, found_floats, i, ints, floats, start + (first & mask) - 1)
 
 
-@inlined
+@in_place
 def _difference(
     ints: Int64s, floats: Fields, start: int, mask: int, first: int, last: int
 ) -> tuple[int, float, float]:
@@ -145,7 +145,7 @@ def grow(
             level += 1
 
 
-@inlined
+@in_place
 def _pair_extremes(
     kind: int, ints: Int64s, floats: Fields, base: int, width: int, first: int, end: int
 ) -> None:
@@ -164,7 +164,7 @@ def _pair_extremes(
         ints[at, 1] = ints[left + takes_right, 1]
 
 
-@inlined
+@in_place
 def _pair_sums(ints: Int64s, floats: Fields, base: int, width: int, first: int, end: int) -> None:
     """The sums of finished intervals: what `merge` does, with nothing to decide."""
     for j in range(first, end):
@@ -176,8 +176,8 @@ def _pair_sums(ints: Int64s, floats: Fields, base: int, width: int, first: int, 
         floats[at, 2] = floats[left, 2] + (floats[left + 1, 2] + rest)
 
 
-@inlined
-def _extreme(
+@in_place
+def base_extreme(
     kind: int, ints: Int64s, floats: Fields, base: int, width: int, first: int, stop: int
 ) -> tuple[int, int]:
     """How many values a window has, and a place that holds the least or greatest of them.
@@ -203,11 +203,11 @@ def _extreme(
     return n, best
 
 
-@inlined
-def _sum(
+@in_place
+def base_sum(
     ints: Int64s, floats: Fields, base: int, width: int, first: int, stop: int
 ) -> tuple[int, float, float]:
-    """How many values a window has, and their sum and rest; as `_extreme`, each end for itself."""
+    """How many values a window has, and their sum and rest; as `base_extreme`, each end for itself."""
     n, left, left_rest, right, right_rest = 0, 0.0, 0.0, 0.0, 0.0
     while first < stop:
         at = base + width + (first & (width - 1))
@@ -225,7 +225,7 @@ def _sum(
     return n, total, left_rest + (right_rest + low)
 
 
-@inlined
+@in_place
 def next_piece(p: int, level: int, up: bool, stop: int, half: int) -> tuple[int, bool]:
     """The level of the next base interval from p on, before `stop`, and whether levels still rise.
 
@@ -254,25 +254,36 @@ def fold_windows(
     """Merge the base intervals that make up each window, from left to right."""
     for i in range(lanes.size):
         lane = lanes[i]
-        base, capacity = 2 * g.starts[lane], g.masks[lane] + 1
-        p, stop = firsts[i], lasts[i] + 1
-        if LEAST_INT <= kind <= MOST_FLOAT:
-            n, at = _extreme(kind, ints, floats, base, capacity, p, stop)
-            found[i, 0], found[i, 1] = n, ints[at, 1]
-            continue
-        if kind == SUM_FLOAT and not unfinished:
-            n, total, rest = _sum(ints, floats, base, capacity, p, stop)
-            found[i, 0], found_floats[i, 1], found_floats[i, 2] = n, total, rest
-            continue
-        if unfinished and stop == g.tails[lane]:
-            stop = p + 2 * capacity  # the last intervals hold nothing after the last row
-        level, up = 0, True
-        while p <= lasts[i]:
-            level, up = next_piece(p, level, up, stop, capacity >> 1)
-            width = capacity >> level
-            at = base + width + ((p >> level) & (width - 1))
-            merge(kind, found, found_floats, i, ints, floats, at)
-            p += 1 << level
+        ring = (g.starts[lane], g.masks[lane], g.tails[lane])
+        window = (firsts[i], lasts[i])
+        fold_window(kind, ints, floats, ring, window, unfinished, found, found_floats, i)
+
+
+@in_place
+def fold_window(
+    kind: int, ints: Int64s, floats: Fields, ring: tuple[int, int, int], window: tuple[int, int],
+    unfinished: bool, found: Int64s, found_floats: Fields, i: int,
+) -> None:  # fmt: skip
+    """Merge the base intervals that make up one window; `ring` has start, mask and tail."""
+    base, capacity = 2 * ring[0], ring[1] + 1
+    p, stop = window[0], window[1] + 1
+    if LEAST_INT <= kind <= MOST_FLOAT:
+        n, at = base_extreme(kind, ints, floats, base, capacity, p, stop)
+        found[i, 0], found[i, 1] = n, ints[at, 1]
+        return
+    if kind == SUM_FLOAT and not unfinished:
+        n, total, rest = base_sum(ints, floats, base, capacity, p, stop)
+        found[i, 0], found_floats[i, 1], found_floats[i, 2] = n, total, rest
+        return
+    if unfinished and stop == ring[2]:
+        stop = p + 2 * capacity  # the last intervals hold nothing after the last row
+    level, up = 0, True
+    while p <= window[1]:
+        level, up = next_piece(p, level, up, stop, capacity >> 1)
+        width = capacity >> level
+        at = base + width + ((p >> level) & (width - 1))
+        merge(kind, found, found_floats, i, ints, floats, at)
+        p += 1 << level
 
 
 @kernel

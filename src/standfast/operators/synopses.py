@@ -24,7 +24,7 @@ from standfast.indexes.lane_kernels import Bools, Values
 from standfast.indexes.lanes import Lanes
 from standfast.operators import interval_kernels, landmark_kernels, sum_kernels
 from standfast.operators import synopsis_kernels as kernels
-from standfast.operators.aggregates import Aggregate, Fields
+from standfast.operators.aggregates import SUM_FLOAT, Aggregate, Fields
 from standfast.operators.base import Found
 from standfast.operators.landmark_kernels import Rings
 
@@ -278,8 +278,8 @@ class Synopses:
         )
         return found
 
-    def sums_by_age(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s, Int64s]) -> Found:
-        """Sums of floats: lanes and slots, and by slot the least and greatest age of rows."""
+    def sums_by_age(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> Found:
+        """Sums of floats in the only lane: slots, and by slot the least and greatest age."""
         values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
         sum_kernels.running_by_age(
             self._ints.ravel(), self.floats.ravel(), lanes.geometry, *which,
@@ -307,6 +307,15 @@ class Synopses:
             merged.view(np.float64)[both, 1:] = user.combine(one, other)
         merged[:, 0] = left[:, 0] + right[:, 0]
         return merged
+
+
+def reads_ages(aggregate: Aggregate, lanes: Lanes) -> bool:
+    """Whether kernels lead from ages to answers in one pass: the sums that most windows ask for.
+
+    There is nothing to search for, no lane to choose, and no large value to look out for.
+    """
+    is_plain = lanes.n_lanes == 1 and lanes.unit == "rows" and lanes.large[0] < 0
+    return bool(aggregate.kind == SUM_FLOAT and is_plain)
 
 
 def cover(lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> tuple[Int64s, Int64s]:

@@ -22,8 +22,9 @@ from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate
 from standfast.operators.base import AggregateStrategy, Found, Spec
+from standfast.operators.block_folds import FEW, BlockFolds
 from standfast.operators.lowering import lower
-from standfast.operators.synopses import Synopses
+from standfast.operators.synopses import Synopses, reads_ages
 from standfast.operators.window_aggregate.checking import check_same
 
 
@@ -40,15 +41,37 @@ class BaseIntervals(AggregateStrategy):
     def __init__(self, aggregate: Aggregate, lanes: Lanes) -> None:
         super().__init__(aggregate, lanes)
         self._intervals = Synopses(aggregate)
+        self._folds: BlockFolds | None = None  # once many windows were looked up at a time
 
     def take_in(self, change: Change) -> None:
         self._intervals.resize(2 * self.lanes.size)
         self._intervals.grow(self.lanes, self.lanes.held(change), unfinished=self.unfinished)
+        if self._folds is not None:
+            self._folds.take_in(change)
+
+    def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
+        folds = self._paying(slots.size) if reads_ages(self.aggregate, self.lanes) else None
+        if folds is None:
+            return super().lookup(slots, lanes)
+        return folds.sums_by_age((slots, self.lows[0], self.highs[0]))
 
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         windows = (lanes, firsts, lasts)
+        folds = self._paying(slots.size)
+        if folds is not None:
+            return folds.read(windows)
         found = self._intervals.windows(self.lanes, windows, unfinished=self.unfinished)
         return lower(self.aggregate, found)
+
+    def _paying(self, n_lookups: int) -> BlockFolds | None:
+        """Folds of blocks, if so many lookups at a time are worth them."""
+        if n_lookups < FEW or self.unfinished or self.aggregate.user is not None:
+            return None
+        folds = self._folds or BlockFolds(self._intervals, self.lanes)
+        if not folds.pays(n_lookups):
+            return None
+        self._folds = folds
+        return folds
 
     def check(self) -> None:
         fresh = type(self)(self.aggregate, self.lanes)
@@ -56,4 +79,5 @@ class BaseIntervals(AggregateStrategy):
         check_same(self, fresh)
 
     def memory_bytes(self) -> int:
-        return self._intervals.memory_bytes()
+        folds = 0 if self._folds is None else self._folds.memory_bytes()
+        return self._intervals.memory_bytes() + folds

@@ -23,7 +23,7 @@ from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import SUM_FLOAT, Aggregate
 from standfast.operators.base import AggregateStrategy, Found, Spec
 from standfast.operators.lowering import lower
-from standfast.operators.synopses import Synopses
+from standfast.operators.synopses import Synopses, reads_ages
 from standfast.operators.window_aggregate.checking import check_same
 
 
@@ -44,12 +44,10 @@ class RunningIntervals(AggregateStrategy):
         self._totals.run_on(self.lanes, self.lanes.held(change))
 
     def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
-        is_plain = self.lanes.unit == "rows" and self.aggregate.kind == SUM_FLOAT
-        if not is_plain or self.lanes.large.max(initial=-1) >= 0:
+        if not reads_ages(self.aggregate, self.lanes):
             return super().lookup(slots, lanes)
-        # Windows by rows need no search: from ages to answers in one pass.
         self._totals.resize(self.lanes.size)
-        return self._totals.sums_by_age(self.lanes, (lanes, slots, self.lows[0], self.highs[0]))
+        return self._totals.sums_by_age(self.lanes, (slots, self.lows[0], self.highs[0]))
 
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         windows = (lanes, firsts, lasts)
