@@ -43,8 +43,10 @@ from standfast.operators.synopses import Synopses
 SHIFT = 6  # blocks of 64 rows
 # Merges that a lookup saves against the walk through base intervals, about.
 SAVED = 16
+# What bringing folds up to date takes however little changed, in merges.
+FIXED = 8_000
 # Fewer lookups at a time are not worth asking whether folds pay.
-FEW = 256
+FEW = 1_024
 
 
 class BlockFolds:
@@ -70,9 +72,8 @@ class BlockFolds:
         if not self._stale:
             return True
         g, firsts = self._lanes.geometry, self._stale.firsts(self._lanes.n_lanes)
-        n_stale = np.maximum(g.tails - np.maximum(firsts, g.heads), 0).sum()
-        n_blocks = len(self._lanes) >> self._shift
-        return bool(2 * n_stale + n_blocks * n_blocks.bit_length() <= SAVED * n_lookups)
+        n_stale = int(np.maximum(g.tails - np.maximum(firsts, g.heads), 0).sum())
+        return is_worth(n_lookups, n_stale, len(self._lanes) >> self._shift)
 
     def read(self, which: tuple[Int64s, Int64s, Int64s]) -> Found:
         """The answers of windows that are given by lanes, first and last positions."""
@@ -83,7 +84,7 @@ class BlockFolds:
         parts = self._fields()
         if LEAST_INT <= aggregate.kind <= MOST_FLOAT:
             raw, known = np.empty(n, np.int64), np.empty(n, np.bool_)
-            best = (*parts[:2], parts[2].ravel(), parts[4].ravel())
+            best = (*parts[:3], parts[4])
             kernels.read_extremes(*best, *self._where(), *which, aggregate.kind, raw, known)
             return Found(raw.view(np.float64) if aggregate.is_float else raw, known)
         found = np.zeros((n, aggregate.width), np.int64)
@@ -101,10 +102,8 @@ class BlockFolds:
         self, kernel: Callable[..., None], which: tuple[Int64s, Int64s, Int64s]
     ) -> Found:
         values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
-        parts = self._fields()
-        flat = (part.ravel() for part in parts[2:])
         is_mean = self.aggregate.name == "AVG"
-        kernel(*parts[:2], *flat, *self._where(), *which, is_mean, values, known)
+        kernel(*self._fields(), *self._where(), *which, is_mean, values, known)
         return Found(values, known)
 
     def _fields(self) -> list[Values]:
@@ -142,5 +141,28 @@ class BlockFolds:
         self._tops.resize(int(sizes.sum()))
         return Blocks(bases, counts, np.cumsum(sizes) - sizes)
 
+    def check(self) -> None:
+        """Windows up to the newest row and from the oldest one on read as their intervals do."""
+        g = self._lanes.geometry
+        for lane in range(self._lanes.n_lanes):
+            head, tail = int(g.heads[lane]), int(g.tails[lane])
+            each = np.arange(head, tail)
+            firsts = np.concatenate([each, np.full(each.size, head)])
+            lasts = np.concatenate([np.full(each.size, tail - 1), each])
+            which = (np.full(firsts.size, lane), firsts, lasts)
+            one = self.read(which)
+            other = lower(
+                self.aggregate, self._intervals.windows(self._lanes, which, unfinished=False)
+            )
+            assert np.array_equal(one.known, other.known), "folds lost the values of a window"
+            same = np.isclose(one.values, other.values, rtol=1e-9, atol=0.0)
+            assert np.all(same | ~one.known), "folds read a window unlike its intervals"
+
     def memory_bytes(self) -> int:
         return self._rows.memory_bytes() + self._tops.memory_bytes() + int(self._levels.nbytes)
+
+
+def is_worth(n_lookups: int, n_stale: int, n_blocks: int) -> bool:
+    """Whether so many lookups save more than folding so many rows and blocks takes."""
+    merges = FIXED + 2 * n_stale + n_blocks * n_blocks.bit_length()
+    return merges <= SAVED * n_lookups

@@ -163,7 +163,7 @@ def read_sums(
     top_floats: Fields, g: Geometry, blocks: Blocks, levels: Int64s, shift: int, lanes: Int64s,
     firsts: Int64s, lasts: Int64s, is_mean: bool, values: Fields, known: Bools,
 ) -> None:  # fmt: skip
-    """Sums of floats, straight to answers; the fields of rows and tops lie flat."""
+    """Sums of floats, straight to answers."""
     fields = (leaves, leaf_floats, rows, row_floats, tops, top_floats)
     for i in range(lanes.size):
         lane = lanes[i]
@@ -235,7 +235,7 @@ def read_extremes(
     blocks: Blocks, levels: Int64s, shift: int, lanes: Int64s, firsts: Int64s, lasts: Int64s,
     kind: int, values: Int64s, known: Bools,
 ) -> None:  # fmt: skip
-    """Least or greatest values, straight to answers; the fields of rows and tops lie flat.
+    """Least or greatest values, straight to answers.
 
     What is compared are whole numbers in which the best of any kind is the greatest.
     """
@@ -264,5 +264,5 @@ def read_extremes(
 @in_place
 def _ranked(ints: Int64s, at: int, flip: int, turn: int) -> tuple[int, int]:
     """How many values, and the best one as a number that is the greater the better it is."""
-    n, raw = ints[np.uint64(2 * at)], ints[np.uint64(2 * at + 1)]
+    n, raw = ints[np.uint64(at), 0], ints[np.uint64(at), 1]
     return n, (raw ^ ((raw >> 63) & flip)) ^ turn if n > 0 else LOWEST

@@ -12,6 +12,8 @@ The base interval j of level l, positions `j * 2^l` to `(j + 1) * 2^l - 1`, stan
 
 from __future__ import annotations
 
+import numpy as np
+
 from standfast._numba import in_place, kernel
 from standfast.arrays import Int64s
 from standfast.indexes.lane_kernels import LARGE, Bools, Geometry
@@ -210,12 +212,12 @@ def base_sum(
     """How many values a window has, and their sum and rest; as `base_extreme`, each end for itself."""
     n, left, left_rest, right, right_rest = 0, 0.0, 0.0, 0.0, 0.0
     while first < stop:
-        at = base + width + (first & (width - 1))
+        at = np.uint64(base + width + (first & (width - 1)))
         takes = first & 1
         n += takes * ints[at, 0]
         left, low = added(left, floats[at, 1] if takes else 0.0)
         left_rest += (floats[at, 2] if takes else 0.0) + low
-        at = base + width + ((stop - 1) & (width - 1))
+        at = np.uint64(base + width + ((stop - 1) & (width - 1)))
         takes = stop & 1
         n += takes * ints[at, 0]
         right, low = added(floats[at, 1] if takes else 0.0, right)
@@ -223,6 +225,20 @@ def base_sum(
         first, stop, width = (first + 1) >> 1, stop >> 1, width >> 1
     total, low = added(left, right)
     return n, total, left_rest + (right_rest + low)
+
+
+@kernel
+def sums_by_age(
+    ints: Int64s, floats: Fields, g: Geometry, slots: Int64s, lows: Int64s, highs: Int64s,
+    is_mean: bool, values: Fields, known: Bools,
+) -> None:  # fmt: skip
+    """Sums of the rows of age `lows[slots[i]] .. highs[slots[i]]` in the only lane, to answers."""
+    base, width, head, tail = 2 * g.starts[0], g.masks[0] + 1, g.heads[0], g.tails[0]
+    for i in range(slots.size):
+        first, stop = max(head, tail - 1 - highs[slots[i]]), tail - lows[slots[i]]
+        n, total, rest = base_sum(ints, floats, base, width, first, stop)
+        values[i] = (total + rest) / max(n, 1) if is_mean else total + rest
+        known[i] = n > 0
 
 
 @in_place

@@ -3,8 +3,8 @@
     window   -> two places -> count, sum and rest of each -> their difference -> answer
 
 One pass: no synopsis of a window is ever written down. Nothing is decided on the way that differs
-from window to window, so that many totals are fetched at a time. Fields lie flat, and places are
-unsigned: no index is asked whether it counts from the end.
+from window to window, so that many totals are fetched at a time. Places are unsigned: no index is
+asked whether it counts from the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from standfast.indexes.lane_kernels import Bools, Geometry
 from standfast.operators.aggregates import Fields
 from standfast.operators.synopsis_kernels import added
 
-FIELDS = 3  # count, sum, rest
 Total = tuple[int, float, float]
 Ring = tuple[int, int, int, int]  # start, mask, head, and the newest position
 
@@ -46,11 +45,11 @@ def _kind_of(ints: Int64s, ring: Ring) -> tuple[bool, bool]:
     """Whether a window can cross the start of the ring, and whether every row has a value."""
     start, mask, head, newest = ring
     turns = (head ^ newest) & ~mask != 0
-    n = ints[FIELDS * (start + (newest & mask))]
+    n = ints[start + (newest & mask), 0]
     if turns:
-        n += ints[FIELDS * (start + mask)]
+        n += ints[start + mask, 0]
     if head & mask != 0:
-        n -= ints[FIELDS * (start + ((head - 1) & mask))]
+        n -= ints[start + ((head - 1) & mask), 0]
     return turns, n == newest - head + 1
 
 
@@ -92,8 +91,8 @@ def running_by_position(
 
 @in_place
 def total_at(ints: Int64s, floats: Fields, place: int) -> Total:
-    at = FIELDS * place
-    return ints[np.uint64(at)], floats[np.uint64(at + 1)], floats[np.uint64(at + 2)]
+    at = np.uint64(place)
+    return ints[at, 0], floats[at, 1], floats[at, 2]
 
 
 @in_place

@@ -16,6 +16,8 @@ Cost       8 bytes a field: COUNT 1 field, SUM and AVG 3, VARIANCE 5, MIN and MA
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from standfast.arrays import Int64s
@@ -278,20 +280,20 @@ class Synopses:
         )
         return found
 
-    def sums_by_age(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> Found:
+    def sums_by_age(
+        self, kernel: Callable[..., None], lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]
+    ) -> Found:
         """Sums of floats in the only lane: slots, and by slot the least and greatest age."""
         values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
-        sum_kernels.running_by_age(
-            self._ints.ravel(), self.floats.ravel(), lanes.geometry, *which,
-            self.aggregate.name == "AVG", values, known,
-        )  # fmt: skip
+        is_mean = self.aggregate.name == "AVG"
+        kernel(self._ints, self.floats, lanes.geometry, *which, is_mean, values, known)
         return Found(values, known)
 
     def sums_by_position(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> Found:
         """Sums of floats over windows that are given by lanes, first and last positions."""
         values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
         sum_kernels.running_by_position(
-            self._ints.ravel(), self.floats.ravel(), lanes.geometry, *which,
+            self._ints, self.floats, lanes.geometry, *which,
             self.aggregate.name == "AVG", values, known,
         )  # fmt: skip
         return Found(values, known)

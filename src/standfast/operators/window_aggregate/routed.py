@@ -153,20 +153,19 @@ class Routed(AggregateStrategy):
     def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
         if self._written is not None and self._written_at == self.lanes.now:
             return self._again(self._written, slots, lanes)
-        firsts, lasts = self.lanes.positions(lanes, self.lows[0, slots], self.highs[0, slots])
-        return self._fresh(slots, lanes, firsts, lasts)
+        return self._fresh(slots.size, lambda: self._made.lookup(slots, lanes))
 
     def answers(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         if self._written is not None and self._written_at == self.lanes.now:
             return self._again(self._written, slots, lanes)
-        return self._fresh(slots, lanes, firsts, lasts)
+        return self._fresh(slots.size, lambda: self._made.answers(slots, lanes, firsts, lasts))
 
-    def _fresh(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
+    def _fresh(self, n_lookups: int, ask: Callable[[], Found]) -> Found:
         """Answers read from the structure."""
         self._catch_up()
-        n_lookups, is_noted = slots.size, self._weight and self._turn % self._weight == 0
+        is_noted = self._weight and self._turn % self._weight == 0
         begin = self._clock() if is_noted else 0.0
-        found = self._made.answers(slots, lanes, firsts, lasts)
+        found = ask()
         if is_noted:
             self._note(0, n_lookups, begin)
         self._turn += 1

@@ -23,6 +23,7 @@ from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import SUM_FLOAT, Aggregate
 from standfast.operators.base import AggregateStrategy, Found, Spec
 from standfast.operators.lowering import lower
+from standfast.operators.sum_kernels import running_by_age
 from standfast.operators.synopses import Synopses, reads_ages
 from standfast.operators.window_aggregate.checking import check_same
 
@@ -47,7 +48,8 @@ class RunningIntervals(AggregateStrategy):
         if not reads_ages(self.aggregate, self.lanes):
             return super().lookup(slots, lanes)
         self._totals.resize(self.lanes.size)
-        return self._totals.sums_by_age(self.lanes, (slots, self.lows[0], self.highs[0]))
+        which = (slots, self.lows[0], self.highs[0])
+        return self._totals.sums_by_age(running_by_age, self.lanes, which)
 
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         windows = (lanes, firsts, lasts)
