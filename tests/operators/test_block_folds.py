@@ -151,6 +151,6 @@ def test_folds_are_made_when_enough_is_asked_at_a_time_and_stay_while_that_pays(
     assert made.memory_bytes() > bare
     assert np.array_equal(folded.values[:2_000], walked.values)
     assert made._paying(2_000) is not None, "nothing changed, so they are there to be read"
-    made.append(values[:9_000], np.arange(60_000, 69_000), values[:9_000], valid[:9_000])
+    made.append(values[:25_000], np.arange(60_000, 85_000), values[:25_000], valid[:25_000])
     assert made._paying(2_000) is None
     assert made._paying(20_000) is not None

@@ -42,9 +42,9 @@ from standfast.operators.synopses import Synopses
 
 SHIFT = 6  # blocks of 64 rows
 # Merges that a lookup saves against the walk through base intervals, about.
-SAVED = 16
+SAVED = 32
 # What bringing folds up to date takes however little changed, in merges.
-FIXED = 8_000
+FIXED = 16_000
 # Fewer lookups at a time are not worth asking whether folds pay.
 FEW = 1_024
 

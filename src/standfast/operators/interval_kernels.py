@@ -189,11 +189,11 @@ def base_extreme(
     """
     is_float = kind in (LEAST_FLOAT, MOST_FLOAT)
     wants_less = kind in (LEAST_INT, LEAST_FLOAT)
-    n, best = 0, base + width + (first & (width - 1))
+    n, best = 0, np.uint64(base + width + (first & (width - 1)))
     while first < stop:
         for side in range(2):
             takes = (first if side == 0 else stop) & 1
-            at = base + width + ((first if side == 0 else stop - 1) & (width - 1))
+            at = np.uint64(base + width + ((first if side == 0 else stop - 1) & (width - 1)))
             is_less = ints[at, 1] < ints[best, 1]
             if is_float:
                 is_less = floats[at, 1] < floats[best, 1]
