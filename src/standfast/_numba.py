@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -77,7 +77,8 @@ def in_place(function: F) -> F:
     here nobody needs to, since the caller holds on to all of them. A function that gave an array
     back would be wrong: nobody would have counted it.
     """
+    uncounted: dict[str, Any] = {"_nrt": False}
     compiled = numba.njit(
-        cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False
+        cache=True, nogil=True, error_model="numpy", forceinline=True, **uncounted
     )
     return cast(F, compiled(function))

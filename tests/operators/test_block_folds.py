@@ -13,6 +13,7 @@ from tests.contract.window_worlds import FUNCTIONS, HOLISTIC, draw_world
 from standfast.indexes.lanes import Lanes
 from standfast.operators import block_folds
 from standfast.operators.aggregates import aggregate_of
+from standfast.operators.block_folds import BlockFolds
 from standfast.operators.catalog import WINDOW_AGGREGATES
 from standfast.operators.window_aggregate.base_intervals import BaseIntervals
 from standfast.operators.window_aggregate.naive import Naive
@@ -47,9 +48,7 @@ def grown(made, name, *, is_float=True, unit="rows", keys=1, seed=1, n_rows=700,
         times = np.maximum(np.arange(at, at + n) - rng.choice([0, 0, 0, 9], n), 0)
         values = rng.integers(-50, 50, n).astype(lanes.dtype)
         valid = rng.random(n) < rng.choice([0.05, 1.0, 1.0])
-        change = lanes.append(
-            rng.integers(0, keys, n), times, np.where(valid, values, 0), valid
-        )
+        change = lanes.append(rng.integers(0, keys, n), times, np.where(valid, values, 0), valid)
         for way in ways:
             way.take_in(change)
         if lanes.look():
@@ -84,8 +83,16 @@ def test_engines_with_folds_answer_what_brute_force_answers(function, monkeypatc
     monkeypatch.setattr(BaseIntervals, "few", 1)
     monkeypatch.setattr(BaseIntervals, "shift", 1)
     monkeypatch.setattr(block_folds, "FIXED", 0)
+    read, asked = BlockFolds.read, []
+
+    def noted(self, which):
+        asked.append(which)
+        return read(self, which)
+
+    monkeypatch.setattr(BlockFolds, "read", noted)
     rng = Random(f"folds {function}")
     play(draw_world(rng, function), rng, 10)
+    assert asked, "no window was read from folds"
 
 
 @pytest.mark.parametrize("name", ["SUM", "AVG"])

@@ -9,9 +9,10 @@
     tops       of a block on level k, in groups of 2^(k + 1) blocks: the blocks between it and the
                middle of its group, itself left out
 
-Two blocks lie on either side of the middle of exactly one group, on the level of the highest bit in
-which their numbers differ; so a window that begins and ends in two blocks is four synopses, whatever
-its width, and nothing is subtracted. A window inside one block is left to its base intervals.
+Two blocks lie on either side of the middle of exactly one group, on the level of the highest bit
+in which their numbers differ; so a window that begins and ends in two blocks is four synopses,
+whatever its width, and nothing is subtracted. A window inside one block is left to its base
+intervals.
 
 Made from the rows of base intervals when somebody asks for many windows at a time, and from then on
 brought up to date from the first row that changed whenever that is worth it again.
@@ -31,10 +32,10 @@ import numpy as np
 
 from standfast.arrays import Int64s
 from standfast.indexes.lane_changes import Change, PutBy
-from standfast.indexes.lane_kernels import Geometry, Values
+from standfast.indexes.lane_kernels import Geometry
 from standfast.indexes.lanes import Lanes
 from standfast.operators import block_kernels as kernels
-from standfast.operators.aggregates import LEAST_INT, MOST_FLOAT, SUM_FLOAT
+from standfast.operators.aggregates import LEAST_INT, MOST_FLOAT, SUM_FLOAT, Fields
 from standfast.operators.base import Found
 from standfast.operators.block_kernels import Blocks
 from standfast.operators.lowering import lower
@@ -84,8 +85,9 @@ class BlockFolds:
         parts = self._fields()
         if LEAST_INT <= aggregate.kind <= MOST_FLOAT:
             raw, known = np.empty(n, np.int64), np.empty(n, np.bool_)
-            best = (*parts[:3], parts[4])
-            kernels.read_extremes(*best, *self._where(), *which, aggregate.kind, raw, known)
+            leaves, leaf_floats, rows, _, tops, _ = parts
+            fields = (leaves, leaf_floats, rows, tops)
+            kernels.read_extremes(*fields, *self._where(), *which, aggregate.kind, raw, known)
             return Found(raw.view(np.float64) if aggregate.is_float else raw, known)
         found = np.zeros((n, aggregate.width), np.int64)
         kernels.read_any(
@@ -98,18 +100,16 @@ class BlockFolds:
         self._bring_up_to_date()
         return self._sums(kernels.sums_by_age, which)
 
-    def _sums(
-        self, kernel: Callable[..., None], which: tuple[Int64s, Int64s, Int64s]
-    ) -> Found:
+    def _sums(self, kernel: Callable[..., None], which: tuple[Int64s, Int64s, Int64s]) -> Found:
         values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
         is_mean = self.aggregate.name == "AVG"
         kernel(*self._fields(), *self._where(), *which, is_mean, values, known)
         return Found(values, known)
 
-    def _fields(self) -> list[Values]:
+    def _fields(self) -> tuple[Int64s, Fields, Int64s, Fields, Int64s, Fields]:
         """Base intervals, folds of rows and tops, each as int64 and as float64."""
-        three = (self._intervals, self._rows, self._tops)
-        return [fields for part in three for fields in (part.ints, part.floats)]
+        made, rows, tops = self._intervals, self._rows, self._tops
+        return made.ints, made.floats, rows.ints, rows.floats, tops.ints, tops.floats
 
     def _where(self) -> tuple[Geometry, Blocks, Int64s, int]:
         return self._lanes.geometry, self._blocks, self._levels, self._shift

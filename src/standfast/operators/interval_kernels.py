@@ -181,7 +181,7 @@ def _pair_sums(ints: Int64s, floats: Fields, base: int, width: int, first: int, 
 @in_place
 def base_extreme(
     kind: int, ints: Int64s, floats: Fields, base: int, width: int, first: int, stop: int
-) -> tuple[int, int]:
+) -> tuple[int, np.uint64]:
     """How many values a window has, and a place that holds the least or greatest of them.
 
     Both ends of the window rise through the levels together, and a level costs the same whether
@@ -209,7 +209,7 @@ def base_extreme(
 def base_sum(
     ints: Int64s, floats: Fields, base: int, width: int, first: int, stop: int
 ) -> tuple[int, float, float]:
-    """How many values a window has, and their sum and rest; as `base_extreme`, each end for itself."""
+    """How many values a window has, and their sum and rest: by levels, each end for itself."""
     n, left, left_rest, right, right_rest = 0, 0.0, 0.0, 0.0, 0.0
     while first < stop:
         at = np.uint64(base + width + (first & (width - 1)))
@@ -284,8 +284,8 @@ def fold_window(
     base, capacity = 2 * ring[0], ring[1] + 1
     p, stop = window[0], window[1] + 1
     if LEAST_INT <= kind <= MOST_FLOAT:
-        n, at = base_extreme(kind, ints, floats, base, capacity, p, stop)
-        found[i, 0], found[i, 1] = n, ints[at, 1]
+        n, best = base_extreme(kind, ints, floats, base, capacity, p, stop)
+        found[i, 0], found[i, 1] = n, ints[best, 1]
         return
     if kind == SUM_FLOAT and not unfinished:
         n, total, rest = base_sum(ints, floats, base, capacity, p, stop)

@@ -12,8 +12,8 @@ A batch that is appended finishes some intervals of each level; each is made of 
 below. An interval is never used before it is finished, nor after a row of it went.
 
 Invariant  the interval at every place is the merge of its two halves.
-Cost       update O(1) amortised, lookup O(log W), of many at a time O(1); of time windows O(log n) more to find the
-           positions; two synopses a place.
+Cost       update O(1) amortised, lookup O(log W), of many at a time O(1); of time windows O(log n)
+           more to find the positions; two synopses a place, and as many again with folds.
 Paper      [shared-windows] section 3.1.1, figure 3; batches, keys and late rows are ours.
 """
 
