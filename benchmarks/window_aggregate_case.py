@@ -90,6 +90,7 @@ class Fed:
         self.n_rows = 0
         self._stream = windows.values(0, 2 * PERIOD)  # twice round, so that any part is a slice
         self._valid = np.ones(PERIOD, np.bool_)
+        self._lanes = np.zeros(0, np.int64)  # of lookups: all are of the only lane
 
     def fill(self) -> None:
         """Rows until the windows are as full as they get."""
@@ -104,7 +105,9 @@ class Fed:
         self.n_rows += n
 
     def lookup(self, slots: Int64s) -> Found:
-        return self.strategy.lookup(slots, np.zeros(slots.size, np.int64))
+        if self._lanes.size < slots.size:
+            self._lanes = np.zeros(slots.size, np.int64)
+        return self.strategy.lookup(slots, self._lanes[: slots.size])
 
     def columns(self, n: int) -> Found:
         """The answers of all windows after each of the last n rows, window after window.

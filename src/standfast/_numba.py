@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -27,7 +27,7 @@ def _cache_folder() -> Path:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         text = path.read_bytes()
-        if b"@kernel" in text or b"@inlined" in text:
+        if any(mark in text for mark in (b"@kernel", b"@inlined", b"@in_place")):
             digest.update(path.name.encode() + b"\0" + text)
     base = os.environ.get("STANDFAST_CACHE") or Path.home() / ".cache" / "standfast"
     return Path(base) / f"kernels-{digest.hexdigest()[:16]}"
@@ -67,4 +67,18 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """A kernel that is compiled into its callers: for the few steps inside a hot loop."""
     compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+    return cast(F, compiled(function))
+
+
+def in_place(function: F) -> F:
+    """An inlined kernel that neither makes an array nor gives one back.
+
+    Numba counts who refers to an array at every call, at several times the price of a small step;
+    here nobody needs to, since the caller holds on to all of them. A function that gave an array
+    back would be wrong: nobody would have counted it.
+    """
+    uncounted: dict[str, Any] = {"_nrt": False}
+    compiled = numba.njit(
+        cache=True, nogil=True, error_model="numpy", forceinline=True, **uncounted
+    )
     return cast(F, compiled(function))

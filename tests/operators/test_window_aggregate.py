@@ -225,9 +225,11 @@ def test_the_books_expect_landmarks_to_pay_for_many_lookups_of_wide_windows():
     lanes = Lanes("rows", is_float=True, reach=1 << 20)
     way = Routed(aggregate_of("MAX", is_float=True), lanes)
     way.add(np.arange(2), np.zeros((1, 2), np.int64), np.full((1, 2), (1 << 20) - 1))
-    rows, lookups = way.estimates(1_000, 0), way.estimates(0, 100_000)
+    rows, lookups = way.estimates(1_000, 0), way.estimates(0, 1_000)
     assert rows["base_intervals"] < rows["landmark_intervals"]
     assert lookups["base_intervals"] > lookups["landmark_intervals"]
+    at_a_time = way.estimates(0, 100_000)
+    assert at_a_time["base_intervals"] < at_a_time["landmark_intervals"], "read from folds"
 
 
 def test_the_router_takes_rows_in_when_somebody_looks_and_reads_answers_again():

@@ -12,7 +12,9 @@ The base interval j of level l, positions `j * 2^l` to `(j + 1) * 2^l - 1`, stan
 
 from __future__ import annotations
 
-from standfast._numba import inlined, kernel
+import numpy as np
+
+from standfast._numba import in_place, kernel
 from standfast.arrays import Int64s
 from standfast.indexes.lane_kernels import LARGE, Bools, Geometry
 from standfast.operators.aggregates import (
@@ -51,7 +53,7 @@ def run_on(
                 merge(kind, ints, floats, at, ints, floats, at - 1)
 
 
-@inlined
+@in_place
 def _run_sums(
     ints: Int64s, floats: Fields, at: int, past: int, is_start: bool, values: Fields, valid: Bools
 ) -> None:
@@ -95,7 +97,7 @@ def running_windows(
             take_away(kind, found, found_floats, i, ints, floats, start + (first & mask) - 1)
 
 
-@inlined
+@in_place
 def _difference(
     ints: Int64s, floats: Fields, start: int, mask: int, first: int, last: int
 ) -> tuple[int, float, float]:
@@ -145,7 +147,7 @@ def grow(
             level += 1
 
 
-@inlined
+@in_place
 def _pair_extremes(
     kind: int, ints: Int64s, floats: Fields, base: int, width: int, first: int, end: int
 ) -> None:
@@ -164,7 +166,7 @@ def _pair_extremes(
         ints[at, 1] = ints[left + takes_right, 1]
 
 
-@inlined
+@in_place
 def _pair_sums(ints: Int64s, floats: Fields, base: int, width: int, first: int, end: int) -> None:
     """The sums of finished intervals: what `merge` does, with nothing to decide."""
     for j in range(first, end):
@@ -176,10 +178,10 @@ def _pair_sums(ints: Int64s, floats: Fields, base: int, width: int, first: int, 
         floats[at, 2] = floats[left, 2] + (floats[left + 1, 2] + rest)
 
 
-@inlined
-def _extreme(
+@in_place
+def base_extreme(
     kind: int, ints: Int64s, floats: Fields, base: int, width: int, first: int, stop: int
-) -> tuple[int, int]:
+) -> tuple[int, np.uint64]:
     """How many values a window has, and a place that holds the least or greatest of them.
 
     Both ends of the window rise through the levels together, and a level costs the same whether
@@ -187,11 +189,11 @@ def _extreme(
     """
     is_float = kind in (LEAST_FLOAT, MOST_FLOAT)
     wants_less = kind in (LEAST_INT, LEAST_FLOAT)
-    n, best = 0, base + width + (first & (width - 1))
+    n, best = 0, np.uint64(base + width + (first & (width - 1)))
     while first < stop:
         for side in range(2):
             takes = (first if side == 0 else stop) & 1
-            at = base + width + ((first if side == 0 else stop - 1) & (width - 1))
+            at = np.uint64(base + width + ((first if side == 0 else stop - 1) & (width - 1)))
             is_less = ints[at, 1] < ints[best, 1]
             if is_float:
                 is_less = floats[at, 1] < floats[best, 1]
@@ -203,19 +205,19 @@ def _extreme(
     return n, best
 
 
-@inlined
-def _sum(
+@in_place
+def base_sum(
     ints: Int64s, floats: Fields, base: int, width: int, first: int, stop: int
 ) -> tuple[int, float, float]:
-    """How many values a window has, and their sum and rest; as `_extreme`, each end for itself."""
+    """How many values a window has, and their sum and rest: by levels, each end for itself."""
     n, left, left_rest, right, right_rest = 0, 0.0, 0.0, 0.0, 0.0
     while first < stop:
-        at = base + width + (first & (width - 1))
+        at = np.uint64(base + width + (first & (width - 1)))
         takes = first & 1
         n += takes * ints[at, 0]
         left, low = added(left, floats[at, 1] if takes else 0.0)
         left_rest += (floats[at, 2] if takes else 0.0) + low
-        at = base + width + ((stop - 1) & (width - 1))
+        at = np.uint64(base + width + ((stop - 1) & (width - 1)))
         takes = stop & 1
         n += takes * ints[at, 0]
         right, low = added(floats[at, 1] if takes else 0.0, right)
@@ -225,7 +227,21 @@ def _sum(
     return n, total, left_rest + (right_rest + low)
 
 
-@inlined
+@kernel
+def sums_by_age(
+    ints: Int64s, floats: Fields, g: Geometry, slots: Int64s, lows: Int64s, highs: Int64s,
+    is_mean: bool, values: Fields, known: Bools,
+) -> None:  # fmt: skip
+    """Sums of the rows of age `lows[slots[i]] .. highs[slots[i]]` in the only lane, to answers."""
+    base, width, head, tail = 2 * g.starts[0], g.masks[0] + 1, g.heads[0], g.tails[0]
+    for i in range(slots.size):
+        first, stop = max(head, tail - 1 - highs[slots[i]]), tail - lows[slots[i]]
+        n, total, rest = base_sum(ints, floats, base, width, first, stop)
+        values[i] = (total + rest) / max(n, 1) if is_mean else total + rest
+        known[i] = n > 0
+
+
+@in_place
 def next_piece(p: int, level: int, up: bool, stop: int, half: int) -> tuple[int, bool]:
     """The level of the next base interval from p on, before `stop`, and whether levels still rise.
 
@@ -254,25 +270,36 @@ def fold_windows(
     """Merge the base intervals that make up each window, from left to right."""
     for i in range(lanes.size):
         lane = lanes[i]
-        base, capacity = 2 * g.starts[lane], g.masks[lane] + 1
-        p, stop = firsts[i], lasts[i] + 1
-        if LEAST_INT <= kind <= MOST_FLOAT:
-            n, at = _extreme(kind, ints, floats, base, capacity, p, stop)
-            found[i, 0], found[i, 1] = n, ints[at, 1]
-            continue
-        if kind == SUM_FLOAT and not unfinished:
-            n, total, rest = _sum(ints, floats, base, capacity, p, stop)
-            found[i, 0], found_floats[i, 1], found_floats[i, 2] = n, total, rest
-            continue
-        if unfinished and stop == g.tails[lane]:
-            stop = p + 2 * capacity  # the last intervals hold nothing after the last row
-        level, up = 0, True
-        while p <= lasts[i]:
-            level, up = next_piece(p, level, up, stop, capacity >> 1)
-            width = capacity >> level
-            at = base + width + ((p >> level) & (width - 1))
-            merge(kind, found, found_floats, i, ints, floats, at)
-            p += 1 << level
+        ring = (g.starts[lane], g.masks[lane], g.tails[lane])
+        window = (firsts[i], lasts[i])
+        fold_window(kind, ints, floats, ring, window, unfinished, found, found_floats, i)
+
+
+@in_place
+def fold_window(
+    kind: int, ints: Int64s, floats: Fields, ring: tuple[int, int, int], window: tuple[int, int],
+    unfinished: bool, found: Int64s, found_floats: Fields, i: int,
+) -> None:  # fmt: skip
+    """Merge the base intervals that make up one window; `ring` has start, mask and tail."""
+    base, capacity = 2 * ring[0], ring[1] + 1
+    p, stop = window[0], window[1] + 1
+    if LEAST_INT <= kind <= MOST_FLOAT:
+        n, best = base_extreme(kind, ints, floats, base, capacity, p, stop)
+        found[i, 0], found[i, 1] = n, ints[best, 1]
+        return
+    if kind == SUM_FLOAT and not unfinished:
+        n, total, rest = base_sum(ints, floats, base, capacity, p, stop)
+        found[i, 0], found_floats[i, 1], found_floats[i, 2] = n, total, rest
+        return
+    if unfinished and stop == ring[2]:
+        stop = p + 2 * capacity  # the last intervals hold nothing after the last row
+    level, up = 0, True
+    while p <= window[1]:
+        level, up = next_piece(p, level, up, stop, capacity >> 1)
+        width = capacity >> level
+        at = base + width + ((p >> level) & (width - 1))
+        merge(kind, found, found_floats, i, ints, floats, at)
+        p += 1 << level
 
 
 @kernel

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from standfast._numba import inlined, kernel
+from standfast._numba import in_place, kernel
 from standfast.arrays import Int64s
 from standfast.indexes.lane_kernels import Bools, Geometry
 from standfast.operators.aggregates import FIRST, LAST, Fields
@@ -25,7 +25,7 @@ class Rings(NamedTuple):
     dones: Int64s  # before this position all stretches were summed backward too
 
 
-@inlined
+@in_place
 def stretch_of(p: int, time: int, level: int, by_rows: bool) -> int:
     """The number of the stretch between landmarks that a row belongs to."""
     return p >> level if by_rows else time >> level
@@ -69,7 +69,7 @@ def sum_forward(
                 merge_before(kind, ints, floats, 2 * at, 2 * before)
 
 
-@inlined
+@in_place
 def merge_before(kind: int, ints: Int64s, floats: Fields, at: int, before: int) -> None:
     """Merge the synopsis of earlier rows into the one of one row; the last row stays the last."""
     if kind == FIRST:
@@ -96,7 +96,7 @@ def sum_backward(
                 merge(kind, ints, floats, 2 * at + 1, ints, floats, 2 * after + 1)
 
 
-@inlined
+@in_place
 def pieces_of(
     rings: Rings, begins: Int64s, lane: int, first: int, last: int
 ) -> tuple[int, int, int, bool]:

@@ -16,15 +16,18 @@ Cost       8 bytes a field: COUNT 1 field, SUM and AVG 3, VARIANCE 5, MIN and MA
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from standfast.arrays import Int64s
 from standfast.indexes.lane_changes import Change
 from standfast.indexes.lane_kernels import Bools, Values
 from standfast.indexes.lanes import Lanes
-from standfast.operators import interval_kernels, landmark_kernels
+from standfast.operators import interval_kernels, landmark_kernels, sum_kernels
 from standfast.operators import synopsis_kernels as kernels
-from standfast.operators.aggregates import Aggregate, Fields
+from standfast.operators.aggregates import SUM_FLOAT, Aggregate, Fields
+from standfast.operators.base import Found
 from standfast.operators.landmark_kernels import Rings
 
 
@@ -277,6 +280,24 @@ class Synopses:
         )
         return found
 
+    def sums_by_age(
+        self, kernel: Callable[..., None], lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]
+    ) -> Found:
+        """Sums of floats in the only lane: slots, and by slot the least and greatest age."""
+        values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
+        is_mean = self.aggregate.name == "AVG"
+        kernel(self._ints, self.floats, lanes.geometry, *which, is_mean, values, known)
+        return Found(values, known)
+
+    def sums_by_position(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> Found:
+        """Sums of floats over windows that are given by lanes, first and last positions."""
+        values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
+        sum_kernels.running_by_position(
+            self._ints, self.floats, lanes.geometry, *which,
+            self.aggregate.name == "AVG", values, known,
+        )  # fmt: skip
+        return Found(values, known)
+
     def _merged(self, left: Int64s, right: Int64s) -> Int64s:
         """Synopses of the user's merged; one without values leaves the other as it is."""
         user = self.aggregate.user
@@ -288,6 +309,15 @@ class Synopses:
             merged.view(np.float64)[both, 1:] = user.combine(one, other)
         merged[:, 0] = left[:, 0] + right[:, 0]
         return merged
+
+
+def reads_ages(aggregate: Aggregate, lanes: Lanes) -> bool:
+    """Whether kernels lead from ages to answers in one pass: the sums that most windows ask for.
+
+    There is nothing to search for, no lane to choose, and no large value to look out for.
+    """
+    is_plain = lanes.n_lanes == 1 and lanes.unit == "rows" and lanes.large[0] < 0
+    return bool(aggregate.kind == SUM_FLOAT and is_plain)
 
 
 def cover(lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> tuple[Int64s, Int64s]:

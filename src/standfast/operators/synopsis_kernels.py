@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from standfast._numba import inlined, kernel
+from standfast._numba import in_place, kernel
 from standfast.arrays import Int64s
 from standfast.indexes.lane_kernels import LARGE, Bools
 from standfast.operators.aggregates import (
@@ -43,7 +43,7 @@ def lift(
         lift_one(kind, ints, floats, places[i], raw[rows[i]], values[rows[i]], valid[rows[i]])
 
 
-@inlined
+@in_place
 def lift_one(
     kind: int, ints: Int64s, floats: Fields, at: int, raw: int, value: float, ok: bool
 ) -> None:
@@ -82,7 +82,7 @@ def lift_one(
         ints[at, 0], ints[at, 1], ints[at, 2] = 1, ok, raw
 
 
-@inlined
+@in_place
 def added(one: float, other: float) -> tuple[float, float]:
     """The rounded sum, and exactly what rounding left out."""
     total = one + other
@@ -90,7 +90,7 @@ def added(one: float, other: float) -> tuple[float, float]:
     return total, (one - (total - back)) + (other - back)
 
 
-@inlined
+@in_place
 def multiplied(one: float, other: float) -> tuple[float, float]:
     """The rounded product, and exactly what rounding left out."""
     product = one * other
@@ -103,7 +103,7 @@ def multiplied(one: float, other: float) -> tuple[float, float]:
     return product, ((high * top - product) + high * end + low * top) + low * end
 
 
-@inlined
+@in_place
 def merge(
     kind: int, ints: Int64s, floats: Fields, at: int, more: Int64s, more_floats: Fields, of: int
 ) -> None:
@@ -114,8 +114,9 @@ def merge(
         if kind in (LEAST_FLOAT, MOST_FLOAT):
             is_less = more_floats[of, 1] < floats[at, 1]
         wants_less = kind in (LEAST_INT, LEAST_FLOAT)
-        if n == 0 or (n_more > 0 and is_less == wants_less):
-            ints[at, 1] = more[of, 1]
+        # Nobody could foretell which it is, so nothing branches here.
+        takes = (n == 0) | ((n_more > 0) & (is_less == wants_less))
+        ints[at, 1] = more[of, 1] if takes else ints[at, 1]
     elif kind in (SUM_FLOAT, POWERS_INT, POWERS_FLOAT):
         total, rest = added(floats[at, 1], more_floats[of, 1])
         floats[at, 1] = total
@@ -137,7 +138,7 @@ def merge(
     ints[at, 0] = n + n_more
 
 
-@inlined
+@in_place
 def copy(ints: Int64s, at: int, more: Int64s, of: int) -> None:
     for f in range(ints.shape[1]):
         ints[at, f] = more[of, f]
@@ -176,7 +177,7 @@ def fold(
             merge(kind, found, found_floats, i, ints, floats, places[k])
 
 
-@inlined
+@in_place
 def take_away(
     kind: int, ints: Int64s, floats: Fields, at: int, less: Int64s, less_floats: Fields, of: int
 ) -> None:

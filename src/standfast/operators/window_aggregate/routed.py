@@ -30,6 +30,7 @@ from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate
 from standfast.operators.base import AggregateStrategy, Found, Spec
+from standfast.operators.block_folds import FEW, SHIFT, is_worth
 from standfast.operators.window_aggregate.base_interval_quantiles import BaseIntervalQuantiles
 from standfast.operators.window_aggregate.base_intervals import BaseIntervals
 from standfast.operators.window_aggregate.landmark_intervals import LandmarkIntervals, levels_of
@@ -46,9 +47,10 @@ _CHOICE = {
     "mergeable": ("base_intervals", "landmark_intervals"),
     "holistic": ("base_interval_quantiles",),
 }
-# Nanoseconds of a row, of a row and class of widths, of a lookup, of a lookup and level, and what
-# a class of widths takes whenever rows come or somebody looks (decision 014 has the figures).
-ROW_NS, CLASS_NS, LOOKUP_NS, LEVEL_NS, CALL_NS = 20.0, 60.0, 60.0, 8.0, 50_000.0
+# Nanoseconds of a row, of a row and class of widths, of a lookup, of a lookup and level, of one of
+# many that are read from folds, and what a class of widths takes whenever rows come or somebody
+# looks (decision 014 has the figures).
+ROW_NS, CLASS_NS, LOOKUP_NS, LEVEL_NS, FOLDED_NS, CALL_NS = 20.0, 60.0, 60.0, 8.0, 40.0, 50_000.0
 # How often over a building must have been missed before it is done.
 PATIENCE = 2.0
 # One turn in so many is booked, for all of them: booking takes as long as a small batch. The first
@@ -153,20 +155,19 @@ class Routed(AggregateStrategy):
     def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
         if self._written is not None and self._written_at == self.lanes.now:
             return self._again(self._written, slots, lanes)
-        firsts, lasts = self.lanes.positions(lanes, self.lows[0, slots], self.highs[0, slots])
-        return self._fresh(slots, lanes, firsts, lasts)
+        return self._fresh(slots.size, lambda: self._made.lookup(slots, lanes))
 
     def answers(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         if self._written is not None and self._written_at == self.lanes.now:
             return self._again(self._written, slots, lanes)
-        return self._fresh(slots, lanes, firsts, lasts)
+        return self._fresh(slots.size, lambda: self._made.answers(slots, lanes, firsts, lasts))
 
-    def _fresh(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
+    def _fresh(self, n_lookups: int, ask: Callable[[], Found]) -> Found:
         """Answers read from the structure."""
         self._catch_up()
-        n_lookups, is_noted = slots.size, self._weight and self._turn % self._weight == 0
+        is_noted = self._weight and self._turn % self._weight == 0
         begin = self._clock() if is_noted else 0.0
-        found = self._made.answers(slots, lanes, firsts, lasts)
+        found = ask()
         if is_noted:
             self._note(0, n_lookups, begin)
         self._turn += 1
@@ -235,7 +236,7 @@ class Routed(AggregateStrategy):
         return self.corrections.get((way, what), known) * costs[way]
 
     def estimates(self, n_rows: int, n_lookups: int) -> dict[str, float]:
-        """What rows and lookups cost each structure, in nanoseconds."""
+        """What rows, and lookups of one call, cost each structure, in nanoseconds."""
         if self._shape is None:
             slots = np.flatnonzero(self.living)
             sample = slots[:: max(1, slots.size // 1024)]
@@ -244,9 +245,13 @@ class Routed(AggregateStrategy):
         n_classes, depth = self._shape
         if self.lanes.unit == "range":
             depth = min(depth, log2(1 + self.lanes.size))
+        n_blocks, n_stale = len(self.lanes) >> SHIFT, len(self.lanes)
+        folds = self.aggregate.user is None and n_lookups >= FEW
+        folds = folds and is_worth(n_lookups, n_stale, n_blocks)
+        walk_ns = FOLDED_NS if folds else LOOKUP_NS + LEVEL_NS * depth
         return {
             "running_intervals": n_rows * ROW_NS + n_lookups * LOOKUP_NS,
-            "base_intervals": n_rows * ROW_NS + n_lookups * (LOOKUP_NS + LEVEL_NS * depth),
+            "base_intervals": n_rows * ROW_NS + n_lookups * walk_ns,
             "landmark_intervals": n_classes * (n_rows * CLASS_NS + CALL_NS) + n_lookups * LOOKUP_NS,
             "base_interval_quantiles": n_rows * ROW_NS * depth + n_lookups * LOOKUP_NS * depth**2,
         }
@@ -279,9 +284,11 @@ class Routed(AggregateStrategy):
         told: dict[str, object] = {"structure": self.way, "rows": self.lanes.n_taken}
         told |= {"lookups": lookups, "read again": self.n_reread, "switches": self.n_switches}
         if len(self.ways) > 1:
-            costs = self.estimates(rows, 0), self.estimates(0, lookups)
+            # Of lookups what they cost depends on how many there are at a time.
+            turns = max(1, self._turn)
+            costs = self.estimates(rows, 0), self.estimates(0, (lookups - self.n_reread) // turns)
             for way in self.ways:
                 ns = self._expected(way, costs[0], "rows")
-                ns += self._expected(way, costs[1], "lookups")
+                ns += turns * self._expected(way, costs[1], "lookups")
                 told[f"us by {way}"] = 1e-3 * ns
         return told | self._made.describe()

@@ -20,10 +20,11 @@ from standfast.arrays import Int64s
 from standfast.indexes.lane_changes import Change
 from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
-from standfast.operators.aggregates import Aggregate
+from standfast.operators.aggregates import SUM_FLOAT, Aggregate
 from standfast.operators.base import AggregateStrategy, Found, Spec
 from standfast.operators.lowering import lower
-from standfast.operators.synopses import Synopses
+from standfast.operators.sum_kernels import running_by_age
+from standfast.operators.synopses import Synopses, reads_ages
 from standfast.operators.window_aggregate.checking import check_same
 
 
@@ -43,8 +44,18 @@ class RunningIntervals(AggregateStrategy):
         self._totals.resize(self.lanes.size)
         self._totals.run_on(self.lanes, self.lanes.held(change))
 
+    def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
+        if not reads_ages(self.aggregate, self.lanes):
+            return super().lookup(slots, lanes)
+        self._totals.resize(self.lanes.size)
+        which = (slots, self.lows[0], self.highs[0])
+        return self._totals.sums_by_age(running_by_age, self.lanes, which)
+
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         windows = (lanes, firsts, lasts)
+        if self.aggregate.kind == SUM_FLOAT:
+            self._totals.resize(self.lanes.size)
+            return self._totals.sums_by_position(self.lanes, windows)
         return lower(self.aggregate, self._totals.differences(self.lanes, windows))
 
     def check(self) -> None:
