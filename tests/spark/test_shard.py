@@ -288,9 +288,9 @@ def test_rows_are_pushed_in_pieces_whose_answers_fit_into_memory(
     shard, sizes = Shard(spec), list[int]()
     push = Engine.push
 
-    def noted(engine: Engine, name: str, rows: pa.Table) -> Any:
+    def noted(engine: Engine, name: str, rows: pa.Table, **more: Any) -> Any:
         sizes.append(rows.num_rows)
-        return push(engine, name, rows)
+        return push(engine, name, rows, **more)
 
     monkeypatch.setattr(Engine, "push", noted)
     n = 100

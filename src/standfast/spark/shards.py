@@ -43,6 +43,8 @@ class Part:
     """Templates whose rows are dealt the same way; `keys` are the columns that make the bucket.
 
     Rows of `forgone` inputs are stored nowhere: all that they join with was there before them.
+    Of `noted` inputs each shard is told the ids of rows in other buckets: one that comes again with
+    another key is known there.
     """
 
     deal: Deal
@@ -50,6 +52,7 @@ class Part:
     inputs: tuple[str, ...]
     keys: Mapping[str, tuple[str, ...]]
     forgone: tuple[str, ...] = ()
+    noted: tuple[str, ...] = ()
 
     def stores(self, name: str) -> bool:
         """Whether rows of an input are kept on all slices of their bucket."""
@@ -97,6 +100,8 @@ class Plan:
             }[part.deal]
             if part.forgone:
                 how += f"; of {', '.join(part.forgone)} nothing, as the other side does not grow"
+            if part.noted:
+                how += f"; ids of {', '.join(part.noted)} told to all buckets"
             yield f"{', '.join(part.templates)}: {how}; all queries on every shard"
 
 

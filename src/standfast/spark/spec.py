@@ -105,7 +105,8 @@ class Spec:
         """Tells jobs apart whose state does not fit each other.
 
         The order of inputs and templates counts: the log of a shard has their numbers. So does how
-        windows are dealt, which follows from the form of the output, and what is not stored.
+        windows are dealt, which follows from the form of the output, what is not stored, and whose
+        ids shards of other buckets were told.
         """
         known = json.loads(self.to_json())
         del known["strategies"], known["form"], known["n_shards"], known["still"]
@@ -116,6 +117,9 @@ class Spec:
         forgone = [part.forgone for part in self.plan.parts]
         if any(forgone):
             known["forgone"] = forgone
+        noted = [part.noted for part in self.plan.parts]
+        if any(noted):
+            known["noted"] = noted
         return name_of(json.dumps(known, sort_keys=True))
 
     @cached_property
