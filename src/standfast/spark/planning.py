@@ -68,9 +68,7 @@ def _dealt(
     if isinstance(question, WindowAggregate | KeyThreshold):
         # In forms that name queries, not rows, each query has to be named by one shard.
         by: tuple[str, ...] = (question.key,) if question.key and form == "rows" else ()
-        is_mark = by and isinstance(question, KeyThreshold)
-        found = {question.input: by} if by else {}
-        return "marks" if is_mark else "windows", found, (question.input,)
+        return "windows", {question.input: by} if by else {}, (question.input,)
     if isinstance(question, Filter):
         key = inputs[question.input].key
         only = (question.input,)

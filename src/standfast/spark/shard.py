@@ -26,7 +26,7 @@ from standfast.engine.identities import Noted
 from standfast.spark import changes
 from standfast.spark.brief import EVENT
 from standfast.spark.outputs import ANSWERS, COUNTS, LETTER_SCHEMA, LETTERS, packed
-from standfast.spark.shards import AT_THE_END, Part
+from standfast.spark.shards import Part
 from standfast.spark.spec import Spec
 from standfast.spark.wire import (
     CHANGES,
@@ -185,7 +185,7 @@ class Shard:
         before = engine.counters(name)
         for piece, noted in self._pieces(chunk.part, table, _noted(chunk)):
             events, rows = piece[EVENT].combine_chunks(), piece.drop_columns([EVENT])
-            if self.spec.plan.parts[chunk.part].deal in AT_THE_END:
+            if self.spec.plan.parts[chunk.part].deal == "windows":
                 engine.store(name, rows, noted=noted)
             else:
                 found = engine.push(name, rows, noted=noted)
@@ -226,7 +226,7 @@ class Shard:
 
     def _windows(self) -> Iterator[tuple[Part, Engine]]:
         for part, engine in zip(self.spec.plan.parts, self._engines, strict=True):
-            if part.deal in AT_THE_END:
+            if part.deal == "windows":
                 yield part, engine
 
     def _write(self, done: Done, name: str, found: Mapping[str, Answer], events: pa.Array) -> int:

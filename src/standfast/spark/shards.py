@@ -4,8 +4,7 @@
     rows      filters of streams               none                   one shard
     keys      equality joins, tables by key    the slices of a bucket one of them
     events    band joins, everything else      all shards             one of them
-    windows   aggregates over windows          the slices of a bucket all, each for its queries
-    marks     thresholds per key               one shard              that one
+    windows   aggregates, thresholds per key   the slices of a bucket all, each for its queries
 
 Shards form a grid of buckets and slices. The bucket of a row follows from its key, the slice from
 where it stands, so a key that has most of the rows still keeps all slices of its bucket busy.
@@ -29,8 +28,7 @@ from standfast.engine.sharing import Share
 from standfast.model.query import Kind
 from standfast.model.stream import Input
 
-Deal = Literal["rows", "keys", "events", "windows", "marks"]
-AT_THE_END = frozenset(["windows", "marks"])  # deals that are answered once a micro-batch
+Deal = Literal["rows", "keys", "events", "windows"]
 Int64s = npt.NDArray[np.int64]
 _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 # Of Murmur3, as Spark uses it.
@@ -69,7 +67,6 @@ class Plan:
     def grid(self, part: Part) -> tuple[int, int]:
         """How many buckets and slices a part has."""
         slices = _slices(self.n_shards) if part.keys else self.n_shards
-        slices = 1 if part.deal == "marks" else slices
         return self.n_shards // slices, slices
 
     def share(self, part: Part, shard: int) -> Share:
@@ -96,7 +93,6 @@ class Plan:
                 "slices of a bucket, each answers for its share of the queries"
                 if keys
                 else "stored on every shard, each answers for its share of the queries",
-                "marks": f"each key of {keys} on one shard",
             }[part.deal]
             if part.forgone:
                 how += f"; of {', '.join(part.forgone)} nothing, as the other side does not grow"
