@@ -49,6 +49,11 @@ def spec_of(
     return Spec(inputs_of(kind), sqls, {}, "rows", n_shards, still)
 
 
+def as_strings(words: pa.Array) -> pa.Array:
+    """As Spark hands over bytes that were cast to a string."""
+    return pa.Array.from_buffers(pa.string(), len(words), words.buffers())
+
+
 def rows_of(rng: Random, kind: str, batch: int, n: int = 60) -> pa.Table:
     """Few ids and keys; late, of the far future, without time, id or key, with damaged text."""
     rows = []
@@ -69,10 +74,7 @@ def rows_of(rng: Random, kind: str, batch: int, n: int = 60) -> pa.Table:
         rows, pa.schema([("k", pa.int64()), ("n", pa.int64()), ("word", pa.binary()),
                          ("ts", pa.timestamp("us", "UTC")), ("id", pa.int64())]),
     )  # fmt: skip
-    damaged = pa.Array.from_buffers(
-        pa.string(), n, table["word"].combine_chunks().buffers()
-    )  # as Spark hands over bytes that were cast to a string
-    table = table.set_column(2, "word", damaged)
+    table = table.set_column(2, "word", as_strings(table["word"].combine_chunks()))
     return table if kind == "int64" else table.set_column(4, "id", table["id"].cast(pa.string()))
 
 
@@ -231,6 +233,25 @@ def test_nothing_is_noted_where_there_is_one_bucket_or_no_id() -> None:
     assert not any(part.noted for part in spec.plan.parts)
     assert not any("told to all buckets" in line for line in spec.plan.lines())
     assert any("ids of s told to all buckets" in line for line in spec_of(4).plan.lines())
+
+
+def test_a_row_whose_key_is_no_text_is_rejected_and_does_not_use_its_id() -> None:
+    sources = {
+        "d": Input.stream("d", {"k": "string"}),
+        "s": Input.stream("s", {"k": "string", "id": "int64"}, id="id"),
+    }
+    sql = "SELECT s.id FROM s JOIN d ON s.k = d.k WHERE s.id >= :lo"
+    spec, outcome = Spec(sources, {"q": sql}, {}, "rows", 4), Outcome()
+    words = [b"a", b"\xff", b"b", b"c", b"\xfe"]
+    rows = {
+        "d": pa.table({"k": ["a", "b", "c", "d"]}),
+        "s": pa.table({"k": as_strings(pa.array(words)), "id": [1, 2, 2, 1, 3]}),
+    }
+    changes = pa.table({"template": ["q"], "id": [7], "lo": [0]})
+    for i, chunks in enumerate(chunks_of(spec, 0, changes, rows)):
+        outcome.apply(spec, Shard(spec, i), chunks)
+    assert {key[spec.output.schema.names.index("event")] for key in outcome.answers} == {1, 2}
+    assert Counter(key[2] for key in outcome.letters) == {"wrong type": 2, "duplicate": 1}
 
 
 class Cells:

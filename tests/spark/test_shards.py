@@ -142,6 +142,9 @@ def test_equal_values_have_equal_hashes() -> None:
     assert floats[0] == floats[1] == floats[2] == floats[3] != floats[4]
     texts = hashed(pa.chunked_array([["a", "b"], ["a", None]]), "string")
     assert texts[0] == texts[2] != texts[1]
+    damaged = pa.array([b"\xff", b"a"])
+    damaged = pa.Array.from_buffers(pa.string(), 2, damaged.buffers())
+    assert hashed(pa.chunked_array([damaged]), "string")[1] == texts[0] == 13950350942979735504
     ints = hashed(pa.chunked_array([[5, None, 5]]), "int64")
     assert ints[0] == ints[2]
 

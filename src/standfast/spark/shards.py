@@ -128,7 +128,9 @@ def hashed(column: pa.ChunkedArray, kind: Kind) -> npt.NDArray[np.uint64]:
     if kind == "string":
         import pandas as pd  # here, because a host of a shard never needs it
 
-        values = column.combine_chunks().fill_null("").to_numpy(zero_copy_only=False)
+        # As bytes, because not all that Spark calls a string is text; a door will say so.
+        values = column.combine_chunks().cast(pa.binary()).fill_null(b"")
+        values = values.to_numpy(zero_copy_only=False)
         return np.asarray(pd.util.hash_array(values.astype(object)), np.uint64)
     if kind == "float64":
         numbers = pc.fill_null(column, 0.0).to_numpy() + 0.0  # one zero
