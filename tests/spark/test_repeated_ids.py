@@ -158,10 +158,12 @@ def apart(
     return found, letters, counted
 
 
-@pytest.mark.parametrize("kind", ["int64", "string"])
-@pytest.mark.parametrize("n_shards", [1, 2, 4, 6])
-def test_shards_use_the_rows_that_one_engine_uses(n_shards: int, kind: str) -> None:
-    for seed in range(4):
+@pytest.mark.parametrize(
+    ("n_shards", "kind", "seeds"),
+    [(1, "string", 1), (2, "int64", 1), (4, "int64", 3), (4, "string", 1), (6, "string", 2)],
+)
+def test_shards_use_the_rows_that_one_engine_uses(n_shards: int, kind: str, seeds: int) -> None:
+    for seed in range(seeds):
         answers, letters, counted = alone(seed, kind)
         assert apart(spec_of(n_shards, kind), seed, kind) == (answers, letters, counted)
         assert {key[0] for key in answers} == set(TEMPLATES)
@@ -202,7 +204,7 @@ def test_cuts_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task has several chunks for a shard, and a chunk is pushed in pieces."""
     monkeypatch.setattr(packing, "GATHERED", 8)
     monkeypatch.setattr(module, "MOST_ROWS_AT_ONCE", 3)
-    for seed in range(3):
+    for seed in range(2):
         assert apart(spec_of(4, "string"), seed, "string") == alone(seed, "string")
 
 

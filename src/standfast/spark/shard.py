@@ -177,10 +177,10 @@ class Shard:
 
     def _take(self, chunk: Chunk, name: str, done: Done) -> None:
         self._now_us = chunk.time_us
-        engine, table = self._engines[chunk.part], chunk.table()
-        if not chunk.owned or not table.num_rows:
+        if not chunk.owned or not chunk.n_rows:
             self._keep(chunk, name)
             return
+        engine, table = self._engines[chunk.part], chunk.table()
         is_counted = self.spec.plan.counter(name) == chunk.part
         before = engine.counters(name)
         for piece, noted in self._pieces(chunk.part, table, _noted(chunk)):
