@@ -12,10 +12,12 @@ import pytest
 import standfast as sf
 from engine.reading import pairs_of
 from standfast.engine import identities
-from standfast.engine.identities import EVER, Identities
+from standfast.engine.identities import EVER, Identities, Noted
+from standfast.errors import BadInput
 
 NOW_US = 1_700_000_000_000_000
 KINDS = ["int64", "string"]
+TYPES = {"int64": pa.int64(), "string": pa.string()}
 
 
 def engine_of(kind: str, *, lateness_us: int | None = None, timed: bool = True) -> sf.Engine:
@@ -191,3 +193,81 @@ def test_ids_that_are_never_too_old_stay_in_few_runs():
     assert len(known) == 20_000
     assert len(known._known._runs) <= 5
     assert known.memory_bytes() == 320_000
+
+
+def noted_of(kind: str, rows: list[tuple[int, int, int]]) -> Noted:
+    """Rows of others as (time, id, the own row that it stands before)."""
+    ids = pa.array([named(kind, i) for _, i, _ in rows], TYPES[kind])
+    times, befores = (np.array([row[c] for row in rows], np.int64) for c in (0, 2))
+    return Noted(ids, times, befores)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_others_use_their_ids_from_where_they_stand(kind):
+    engine = sf.Engine(clock=lambda: NOW_US, follows=True)
+    engine.stream("s", {"ts": "timestamp", "i": kind}, time="ts", lateness_us=10, id="i")
+    engine.register("SELECT * FROM s WHERE ts >= :lo", name="all").add({"lo": [0]})
+    engine.advance("s", 100)
+
+    def used(rows: list[tuple[int, int | None]], others: list[tuple[int, int, int]]) -> list[int]:
+        batch = {"ts": [ts for ts, _ in rows], "i": [named(kind, i) for _, i in rows]}
+        answers = engine.push("s", batch, noted=noted_of(kind, others))
+        engine.check()
+        return [row for row, _ in pairs_of(answers["all"])]
+
+    # 1 stands before its row, 2 behind it, 3 is late and uses nothing, 4 comes at the end.
+    others = [(95, 1, 0), (95, 2, 2), (80, 3, 2), (95, 4, 4)]
+    assert used([(96, 2), (96, 1), (96, 3), (96, None)], others) == [0, 2]
+    assert used([(96, 4), (97, 5)], []) == [1]
+    # Between them stand a rejected and a late row, which use nothing either.
+    assert used([(10**18, 6), (20, 6), (96, 6)], [(95, 6, 2)]) == []
+    engine.store("s", pa.table({"ts": pa.array([], pa.timestamp("us")), "i": []}),
+                 noted=noted_of(kind, [(99, 7, 0)]))  # fmt: skip
+    assert used([(98, 7)], []) == []
+    engine.advance("s", 110)  # the oldest that is in time is 100
+    assert used([(105, 7), (106, 1)], [(104, 7, 0)]) == [1]
+    again = sf.Engine.from_bytes(engine.to_bytes(), clock=lambda: NOW_US)
+    assert engine.counters("s") == again.counters("s")
+    assert account(engine) == (4, 1, 5, 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_engines_that_take_note_of_each_other_use_the_rows_that_one_engine_uses(kind):
+    rng = Random(8)
+    for _ in range(30):
+        rows = [(rng.randint(0, 40), rng.randint(0, 12)) for _ in range(rng.randint(0, 40))]
+        owner = [rng.randint(0, 1) for _ in rows]
+        oldest, wanted = rng.randint(0, 30), Identities(kind)
+        given = [(t, i, mine) for (t, i), mine in zip(rows, owner, strict=True) if t >= oldest]
+        ids = pa.chunked_array([pa.array([named(kind, i) for _, i, _ in given], TYPES[kind])])
+        times, whose = (np.array([row[c] for row in given], np.int64) for c in (0, 2))
+        new = np.zeros(0, np.bool_)
+        if given:
+            new = wanted.first_uses(ids, times, np.full(times.size, oldest))
+        for me in (0, 1):
+            mine, its = np.flatnonzero(whose == me), np.flatnonzero(whose != me)
+            own, others = (
+                Noted(ids.take(pa.array(at)), times[at], places)
+                for at, places in ((mine, np.arange(mine.size)), (its, np.searchsorted(mine, its)))
+            )
+            others = others._replace(ids=others.ids.combine_chunks())
+            found = Identities(kind)
+            # In two pieces, which do not show.
+            cut = rng.randint(0, mine.size)
+            first = Noted(own.ids.slice(0, cut), own.times[:cut], own.befores[:cut])
+            rest = Noted(own.ids.slice(cut), own.times[cut:], np.arange(mine.size - cut))
+            got = np.concatenate(
+                [
+                    found.first_among(first, others.cut(0, cut), oldest),
+                    found.first_among(rest, others.cut(cut, mine.size + 1), oldest),
+                ]
+            )
+            assert np.array_equal(got, new[mine])
+            assert found.table().sort_by("id") == wanted.table().sort_by("id")
+            found.check()
+
+
+def test_an_engine_that_does_not_follow_is_not_told_of_others():
+    with pytest.raises(BadInput, match="only an engine that follows takes note") as refused:
+        engine_of("int64").push("s", {"ts": [1], "i": [1]}, noted=noted_of("int64", [(1, 1, 0)]))
+    assert "follows=True" in str(refused.value)

@@ -10,6 +10,7 @@ import pytest
 
 import standfast as sf
 from standfast.engine.sharing import ALL, Share
+from standfast.operators.key_threshold.totals import IndexedTotals
 
 OVER = "OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN :w PRECEDING AND CURRENT ROW)"
 TEMPLATES = {
@@ -245,3 +246,46 @@ def test_every_query_is_in_one_share_and_shares_are_about_as_large():
         has = np.array([Share(number, of).has(ids) for number in range(of)])
         assert np.all(has.sum(axis=0) == 1)
         assert has.sum(axis=1).min() > 0.6 * ids.size / of
+
+
+@pytest.mark.parametrize("way", ["naive", "collective_index"])
+def test_of_thresholds_only_the_share_is_looked_for(way):
+    """Two engines with a share each tell what one tells, and hold what their own queries hold."""
+    whole, *halves = (engine_of("marks", way=way) for _ in range(3))
+    rng = np.random.default_rng(4)
+    for batch in range(12):
+        given = rows(*((f"k{i}", 100 + batch, int(rng.integers(-5, 9))) for i in range(20)))
+        queries = [(40 * batch + i, int(rng.integers(0, 9)), int(i)) for i in range(20)]
+        for engine in (whole, *halves):
+            add(engine, "marks", *queries)
+            engine.store("s", given)
+            if batch == 8:  # so many that slots are numbered anew
+                engine.groups["marks"].remove([40 * b + i for b in range(7) for i in range(20)])
+        if batch % 3 == 0:
+            halves = [sf.Engine.from_bytes(e.to_bytes(), clock=lambda: 2**50) for e in halves]
+        found = [reported(e, "marks", Share(i, 2)) for i, e in enumerate(halves)]
+        assert all(found)
+        assert sorted(found[0] + found[1]) == reported(whole, "marks")
+        for engine in (whole, *halves):
+            engine.check()
+        held = [e.groups["marks"].reader.strategy._held.keys.size for e in (whole, *halves)]
+        assert held[0] == held[1] + held[2] > 0, "what others tell of is held"
+        assert halves[0].groups["marks"].lookup() == whole.groups["marks"].lookup()
+
+
+def test_queries_of_others_are_not_asked(monkeypatch):
+    engine, asked = engine_of("marks"), []
+    add(engine, "marks", *((i, 10, 0) for i in range(100)))
+    ask = IndexedTotals.ask
+    monkeypatch.setattr(
+        IndexedTotals,
+        "ask",
+        lambda self, p, starts: (asked.append(p.size), ask(self, p, starts))[1],
+    )
+    for batch in range(3):
+        engine.store("s", rows(("a", 100 + batch, 1)))
+        engine.report(Share(0, 4))
+        engine.to_bytes()
+    n = int(Share(0, 4).has(np.arange(100)).sum())
+    assert asked == [n] * 6
+    assert 0 < n < 50

@@ -16,6 +16,7 @@ from standfast.spark.spec import Spec
 from standfast.spark.wire import Chunk, from_ipc, unframed
 
 NOW_US = 1_000_000_000
+AT_ONCE = 16  # rows of a task that Spark hands over together
 
 
 def chunks_of(
@@ -38,9 +39,8 @@ def chunks_of(
         cuts = np.linspace(0, table.num_rows, tasks + 1).astype(int)
         for task in range(tasks):
             part = table.slice(cuts[task], cuts[task + 1] - cuts[task])
-            take(
-                pack_rows(spec.brief, keys, number, _arrived(part).to_batches(), Place(batch, task))
-            )
+            batches = _arrived(part).to_batches(max_chunksize=AT_ONCE)
+            take(pack_rows(spec.brief, keys, number, batches, Place(batch, task)))
     rng = np.random.default_rng(batch)  # Spark brings chunks in any order
     return [[chunks[i] for i in rng.permutation(len(chunks))] for chunks in found]
 

@@ -39,6 +39,16 @@ def test_every_way_answers_on_spark_like_in_the_embedded_engine(spark):
     assert_is_full(played)
 
 
+def test_an_id_that_comes_again_with_another_key_is_known_on_every_shard(spark):
+    """In rows windows are dealt by key too, and with four shards there are two buckets."""
+    kept = "select_groups", "string_key", "aggregate_running_intervals", "window_groups", "recent"
+    world = WORLD.only(*kept)
+    played, differ = compare(spark, world, 8, form="rows", shards=4, n_rows=80)
+    assert differ == []
+    assert_is_full(played, world)
+    assert sum(counts["duplicate"] for counts in played.counts) > 60
+
+
 def test_static_frames_are_answered_as_one_batch(spark, tmp_path):
     history = draw_history(WORLD, 2, n_batches=1)
     write_history(WORLD, history, tmp_path)

@@ -142,6 +142,9 @@ def test_equal_values_have_equal_hashes() -> None:
     assert floats[0] == floats[1] == floats[2] == floats[3] != floats[4]
     texts = hashed(pa.chunked_array([["a", "b"], ["a", None]]), "string")
     assert texts[0] == texts[2] != texts[1]
+    damaged = pa.array([b"\xff", b"a"])
+    damaged = pa.Array.from_buffers(pa.string(), 2, damaged.buffers())
+    assert hashed(pa.chunked_array([damaged]), "string")[1] == texts[0] == 13950350942979735504
     ints = hashed(pa.chunked_array([[5, None, 5]]), "int64")
     assert ints[0] == ints[2]
 
@@ -184,8 +187,9 @@ def test_the_hash_is_that_of_spark() -> None:
 
 def test_windows_are_dealt_by_key_where_rows_are_asked_for() -> None:
     assert dealt(SUMS) == [("windows", ("q0",))]
-    assert dealt(MARKS) == [("marks", ("q0",))]
+    assert dealt(MARKS) == [("windows", ("q0",))]
     assert dealt(SUMS, ALL_SUMS, SUMS) == [("windows", ("q0", "q2")), ("windows", ("q1",))]
+    assert dealt(SUMS, MARKS) == [("windows", ("q0", "q1"))], "both by the same key"
 
 
 @pytest.mark.parametrize("form", ["pairs", "counts", "spans"])
@@ -212,13 +216,13 @@ def test_every_key_and_query_of_a_window_has_one_shard_that_answers(n_shards: in
         for key in chunk.table()["k"].to_pylist() if chunk.kind == ROWS else ():
             stored.setdefault((chunk.part, key), set()).add(shard)
     ids = np.random.default_rng(1).integers(0, 1 << 40, 500)
-    assert {part for part, _ in stored} == {0, 1, 2}
+    assert {part for part, _ in stored} == {0, 1}
     for (number, _), shards in stored.items():
         shares = [spec.plan.share(spec.plan.parts[number], shard).has(ids) for shard in shards]
         assert np.all(np.sum(shares, axis=0) == 1), "a query is answered twice, or not at all"
     if n_shards == 4:
-        sizes = {part: {len(s) for (p, _), s in stored.items() if p == part} for part in range(3)}
-        assert sizes == {0: {2}, 1: {4}, 2: {1}}
+        sizes = {part: {len(s) for (p, _), s in stored.items() if p == part} for part in range(2)}
+        assert sizes == {0: {2}, 1: {4}}
 
 
 def forgone(still: tuple[str, ...], **templates: str) -> list[tuple[str, ...]]:

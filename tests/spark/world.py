@@ -268,8 +268,10 @@ class Draft:
         found = []
         for i in range(self.n_rows):
             row = _DRAWS[name](self.rng, number, number * self.n_rows + i)
-            if self.rng.random() < 0.08 and past:
-                row = self.rng.choice(past[-3 * self.n_rows :])
+            if self.rng.random() < 0.12 and past:
+                again, id = self.rng.choice(past[-3 * self.n_rows :]), INPUTS[name].id
+                # Every other one has just the id of a row that was, and another key.
+                row = again if id is None or self.rng.random() < 0.5 else row | {id: again[id]}
             past.append(row)
             found.append(row)
         return found

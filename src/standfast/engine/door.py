@@ -7,6 +7,9 @@ by row, so that cutting the rows into other batches changes nothing. A door that
 latest time from `advance` alone. A time too far ahead of the clock is rejected, so that one wrong
 clock cannot make everybody else late. Duplicate is a row in time whose id is that of a used row
 which would not be late now. Rows that are not used are kept as dead letters until they are taken.
+
+Where the rows of a stream are dealt to several engines, each is told of those that it does not get:
+their ids count as used from where they stand among its own rows, and that is all (`Noted`).
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from standfast.arrays import Int64s
-from standfast.engine.identities import EVER, Identities
+from standfast.engine.identities import EVER, Identities, Noted
 from standfast.model.rows import AHEAD_US, Rejection, read_rows
 from standfast.model.stream import Input
 
@@ -112,8 +115,11 @@ class Door:
         tables = [DEAD_LETTERS.empty_table(), *self.letters]
         return pa.concat_tables(tables).sort_by([("batch", "ascending"), ("row", "ascending")])
 
-    def admit(self, rows: object, now_us: int) -> Batch:
-        """Read a batch; rows that are bad, late or known stay outside and are counted."""
+    def admit(self, rows: object, now_us: int, noted: Noted | None = None) -> Batch:
+        """Read a batch; rows that are bad, late or known stay outside and are counted.
+
+        Of `noted` rows the ids are remembered, if they are in time.
+        """
         batch = self._read(self.input, rows)
         if self.input.id and batch.rows.num_rows:
             missing = batch.rows[self.input.id].is_null().to_numpy()
@@ -121,8 +127,10 @@ class Door:
         if self.input.time and batch.rows.num_rows:
             ahead = self._times(batch) > now_us + AHEAD_US
             batch = self._keep_out(batch, ahead, "far future", self.input.time)
+        oldest = np.empty(0, np.int64)
         if batch.rows.num_rows:
-            batch = self._once(*self._in_time(batch))
+            batch, oldest = self._in_time(batch)
+        batch = self._once(batch, oldest, noted)
         self.counters.used += batch.places.size
         return batch
 
@@ -176,13 +184,19 @@ class Door:
         self.latest_us = int(latest[-1])
         return np.concatenate([[known], latest[:-1]])
 
-    def _once(self, batch: Batch, oldest: Int64s) -> Batch:
+    def _once(self, batch: Batch, oldest: Int64s, noted: Noted | None) -> Batch:
         """The rows whose ids are new."""
-        name = self.input.id
-        if self.identities is None or name is None or not batch.rows.num_rows:
+        name, n = self.input.id, batch.places.size
+        if self.identities is None or name is None or (noted is None and not n):
             return batch
-        times = self._times(batch) if self.input.time else np.zeros(batch.places.size, np.int64)
-        new = self.identities.first_uses(batch.rows[name], times, oldest)
+        ids = batch.rows[name]
+        times = self._times(batch) if self.input.time else np.zeros(n, np.int64)
+        if noted is None:
+            new = self.identities.first_uses(ids, times, oldest)
+        else:
+            least = EVER if self.ahead_us is None else self.ahead_us  # for all rows: it follows
+            own = Noted(ids, times, batch.places)
+            new = self.identities.first_among(own, noted.since(least), least)
         return self._keep_out(batch, ~new, "duplicate", name)
 
     def _times(self, batch: Batch) -> Int64s:

@@ -21,6 +21,7 @@ from standfast.arrays import Int64s
 from standfast.engine.answer import Answer, Part
 from standfast.engine.door import DEAD_LETTERS, Batch, Door
 from standfast.engine.group import Group
+from standfast.engine.identities import Noted
 from standfast.engine.sharing import ALL, Share
 from standfast.engine.snapshot import State, load, pack, save, unpack
 from standfast.engine.store import Store
@@ -119,19 +120,21 @@ class Engine:
         """The registered groups by name."""
         return dict(self._groups)
 
-    def push(self, name: str, rows: Any) -> dict[str, Answer]:
+    def push(self, name: str, rows: Any, *, noted: Noted | None = None) -> dict[str, Answer]:
         """Take in a batch of rows; returns what changed, one `Answer` per template that reads it.
 
         Bad rows do not stop the batch: they are counted in `metrics` and kept as `dead_letters`.
+        Where rows are dealt to several engines that follow, the ids of `noted` ones, which others
+        take in, count as used.
         """
         store = self._store(name)
         parts: Parts = {group.name: [] for group in self._readers(name)}
-        n_rows = self._take_in(store, rows, parts)
+        n_rows = self._take_in(store, rows, parts, noted)
         return self._answers(n_rows, parts)
 
-    def store(self, name: str, rows: Any) -> None:
+    def store(self, name: str, rows: Any, *, noted: Noted | None = None) -> None:
         """Take in a batch like `push` when nobody asks what it changes."""
-        self._take_in(self._store(name), rows, {})
+        self._take_in(self._store(name), rows, {}, noted)
 
     def report(self, share: Share = ALL) -> dict[str, Answer]:
         """What changed in the answers of windows since the last `push` or `report`, by template.
@@ -267,9 +270,12 @@ class Engine:
         engine._doors, engine._stores, engine._groups, engine._strings, _, engine._users = state
         return engine
 
-    def _take_in(self, store: Store, rows: Any, parts: Parts) -> int:
+    def _take_in(self, store: Store, rows: Any, parts: Parts, noted: Noted | None) -> int:
         """Let rows in and store them, with what that changes for the groups of `parts`."""
-        batch = self._doors[store.input.name].admit(rows, self._clock())
+        if noted is not None and not self._follows:
+            hint = "make it with follows=True, and tell it the times with advance"
+            raise BadInput("only an engine that follows takes note of rows of others", hint=hint)
+        batch = self._doors[store.input.name].admit(rows, self._clock(), noted)
         if store.input.kind == "table":
             old, ids, batch = store.replaced_by(batch)
             self._forget(store, old, ids, parts)

@@ -63,6 +63,20 @@ class Identities:
         self._remember(names, at, int(oldest[-1]))
         return new
 
+    def first_among(self, own: Noted, others: Noted, oldest: int) -> Mask:
+        """As `first_uses` of own rows, among which others stand that are used elsewhere.
+
+        `befores` of the own ones are their places; nothing is older than `oldest`.
+        """
+        places = np.concatenate([2 * own.befores + 1, 2 * others.befores])
+        new, order = np.empty(places.size, np.bool_), np.argsort(places, kind="stable")
+        if order.size:
+            ids = pa.chunked_array([*own.ids.chunks, others.ids], type=own.ids.type)
+            times = np.concatenate([own.times, others.times])[order]
+            ids = ids.take(pa.array(order))
+            new[order] = self.first_uses(ids, times, np.full(order.size, oldest))
+        return new[: own.befores.size]
+
     def forget(self, oldest: int) -> None:
         """Ids with an earlier time than this are not needed any more."""
         self._oldest = max(self._oldest, oldest)
@@ -90,6 +104,28 @@ class Identities:
     def _remember(self, names: Names, times: Int64s, oldest: int) -> None:
         self._oldest = max(self._oldest, oldest)
         self._known.add(names, times, self._oldest)
+
+
+class Noted(NamedTuple):
+    """Rows that engines beside this one take in: of each its id, its time, and where it stands.
+
+    `befores` ascend: each stands before that row of the batch, at its end if there is none.
+    """
+
+    ids: pa.Array | pa.ChunkedArray
+    times: Int64s  # all the same if the stream has no time
+    befores: Int64s
+
+    def since(self, oldest: int) -> Noted:
+        """Those that are not older."""
+        some = self.times >= oldest
+        return Noted(self.ids.filter(pa.array(some)), self.times[some], self.befores[some])
+
+    def cut(self, first: int, last: int) -> Noted:
+        """Those that stand before rows `first` to `last - 1`, which are counted from 0 on."""
+        low, high = np.searchsorted(self.befores, [first, last]).tolist()
+        ids = self.ids.slice(low, high - low)
+        return Noted(ids, self.times[low:high], self.befores[low:high] - first)
 
 
 class Groups(NamedTuple):

@@ -52,8 +52,8 @@ class ThresholdReader(WindowReader):
         self.strategy.advance(self.lanes.now)
 
     def changes(self, slots: Int64s, registry: Registry) -> tuple[Relation, Relation]:
-        """The keys that left and those that came."""
-        self._put_by(self.strategy.changed())
+        """The keys that left and those that came; nobody looks for those of other slots."""
+        self._put_by(self.strategy.changed(slots))
         rows, self._pending = self._pending, Relation.empty()
         rows = rows.take(np.isin(rows.slots, slots))
         return rows.take(rows.raw == -1), rows.take(rows.raw == 1)

@@ -276,9 +276,11 @@ class ThresholdStrategy(Strategy):
         """
 
     @abstractmethod
-    def changed(self) -> Crossings:
-        """What differs from the answers at the last call, for all living queries together.
+    def changed(self, slots: Int64s | None = None) -> Crossings:
+        """What differs from the answers at the last call, for these living queries together.
 
-        A query that came since counts from an empty answer; what a query that left held is not
-        reported. Each (slot, code) comes at most once.
+        Others are not asked, and what they held is forgotten; so it stays where no slots are
+        named, while all are asked that came since. A query that came since, or was not asked,
+        counts from an empty answer; what a query that left held is not reported. Each (slot, code)
+        comes at most once.
         """

@@ -51,8 +51,8 @@ class Brief:
 
 def _part_of(**entry: Any) -> Part:
     keys = {name: tuple(columns) for name, columns in entry["keys"].items()}
-    templates, inputs, forgone = (tuple(entry[n]) for n in ("templates", "inputs", "forgone"))
-    return Part(entry["deal"], templates, inputs, keys, forgone)
+    rest = (tuple(entry[name]) for name in ("forgone", "noted"))
+    return Part(entry["deal"], tuple(entry["templates"]), tuple(entry["inputs"]), keys, *rest)
 
 
 def name_of(text: str) -> str:

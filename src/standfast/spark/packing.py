@@ -1,26 +1,32 @@
 """From rows of a DataFrame to chunks for the shards, inside the tasks that read the source.
 
 Rows are gathered until a task has enough for a chunk, then cut by part, bucket and slice. A shard
-gets each chunk that it stores or answers; queries and times go to all shards.
+gets each chunk that it stores or answers; queries and times go to all shards. Where rows have ids
+and there are several buckets, a chunk also says which ids went to the others, and where they stood.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from standfast.errors import BadInput
-from standfast.model.rows import AHEAD_US
+from standfast.model.rows import AHEAD_US, read_rows
 from standfast.model.stream import Input
 from standfast.spark.brief import EVENT, Brief
 from standfast.spark.shards import Part, places
 from standfast.spark.thrift import spare_modules
-from standfast.spark.wire import CHANGES, CHUNK_FIELDS, NO_TIME, ROWS, TICK, Chunk, to_ipc
+from standfast.spark.wire import CHANGES, CHUNK_FIELDS, NO_TIME, NOTES, ROWS, TICK, Chunk, to_ipc
+
+Int64s = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 # Rows of a task that are cut into chunks together.
 GATHERED = 1 << 17
@@ -75,19 +81,17 @@ def pack_rows(
         seen += table.num_rows
         if source.time is not None:
             times = pc.cast(table[source.time], pa.int64())
-            usable = times.filter(_counts(source, table, times, arrived))
-            newest = pc.max(usable).as_py()
+            newest = pc.max(times.filter(_counts(source, table, arrived))).as_py()
             latest = max(filter(lambda t: t is not None, (latest, newest)), default=None)
+        is_noted = any(source.name in part.noted for part in brief.plan.parts)
+        notes = _notes(source, table, arrived) if is_noted else None
         table = table.append_column(EVENT, events)
         rows = []
         for p, part in enumerate(brief.plan.parts):
             if source.name not in part.inputs:
                 continue
-            for shards, owner, some in _dealt(brief, part, number, table):
-                chunk = Chunk(
-                    ROWS, number, p, place.task, n_chunks, False, some.num_rows, arrived,
-                    to_ipc(some),
-                )  # fmt: skip
+            for shards, owner, n, body in _dealt(brief, part, number, table, notes):
+                chunk = Chunk(ROWS, number, p, place.task, n_chunks, False, n, arrived, body)
                 n_chunks += 1
                 is_met |= 0 in shards
                 rows += [(keys[s], chunk._replace(owned=s == owner)) for s in shards]
@@ -100,10 +104,37 @@ def pack_rows(
         yield _batch([(keys[0], Chunk(TICK, number, 0, place.task, 0, False, 0, NO_TIME, b""))])
 
 
-def _counts(source: Input, table: pa.Table, times: pa.Array, arrived: int) -> pa.Array:
+def _counts(source: Input, table: pa.Table, arrived: int) -> pa.Array:
     """Which rows move time on: those that no door turns away for their time or their id."""
-    counts = pc.less_equal(times, arrived + AHEAD_US)
-    return counts if source.id is None else pc.and_(counts, pc.is_valid(table[source.id]))
+    counts = [] if source.id is None else [pc.is_valid(table[source.id])]
+    if source.time is not None:
+        times = pc.cast(table[source.time], pa.int64())
+        counts.append(pc.less_equal(times, arrived + AHEAD_US))
+    return reduce(pc.and_, counts)
+
+
+class Notes(NamedTuple):
+    """The rows that doors may let in, if they are not late: where they stand, id and time."""
+
+    places: Int64s
+    table: pa.Table
+
+    def among(self, rows: Int64s, others: Mask) -> pa.Table:
+        """Those at places that are `others`, as they stand among `rows`, which ascend."""
+        told = others[self.places]
+        befores = np.searchsorted(rows, self.places[told]).astype(np.int32)
+        return self.table.filter(pa.array(told)).append_column(NOTES[2], pa.array(befores))
+
+
+def _notes(source: Input, table: pa.Table, arrived: int) -> Notes:
+    """The same judgement that a door makes: a row that is rejected does not use its id."""
+    assert source.id is not None, "rows without an id are not noted"
+    intake = read_rows(source, table)
+    usable = _counts(source, intake.table, arrived)
+    found = {NOTES[0]: intake.table[source.id].filter(usable)}
+    if source.time is not None:
+        found[NOTES[1]] = pc.cast(intake.table[source.time], pa.int64()).filter(usable)
+    return Notes(intake.kept[usable.to_numpy()], pa.table(found))
 
 
 def pack_changes(
@@ -134,24 +165,36 @@ def _together(batches: list[pa.RecordBatch]) -> tuple[pa.Table, int]:
 
 
 def _dealt(
-    brief: Brief, part: Part, number: int, table: pa.Table
-) -> Iterator[tuple[range, int, pa.Table]]:
-    """The shards that get some rows, the one that answers them, and the rows."""
+    brief: Brief, part: Part, number: int, table: pa.Table, notes: Notes | None
+) -> Iterator[tuple[range, int, int, bytes]]:
+    """The shards that get some rows, the one that answers them, how many, and the rows as bytes.
+
+    Rows of a slice that fall into another bucket are noted: a shard that gets all chunks of its
+    bucket, slice by slice, so knows all ids in the order of their rows.
+    """
     source = brief.inputs[brief.names[number]]
     n_slices = brief.plan.grid(part)[1]
     bucket, slice_ = places(brief.plan, part, source, table)
     cells = bucket * n_slices + slice_
     order = np.argsort(cells, kind="stable")
-    owners, starts = np.unique(cells[order], return_index=True)
+    is_noted = notes is not None and source.name in part.noted
+    owners = np.arange(brief.n_shards) if is_noted else np.unique(cells)
+    starts, ends = (np.searchsorted(cells[order], owners, side) for side in ("left", "right"))
     is_sorted = bool(np.all(cells[:-1] <= cells[1:]))
     if not is_sorted:
         table = table.take(pa.array(order))
-    ends = [*starts[1:].tolist(), table.num_rows]
-    for owner, first, last in zip(owners.tolist(), starts.tolist(), ends, strict=True):
+    for owner, first, last in zip(owners.tolist(), starts.tolist(), ends.tolist(), strict=True):
         begin = owner - owner % n_slices
         is_stored = part.stores(source.name)
         shards = range(begin, begin + n_slices) if is_stored else range(owner, owner + 1)
-        yield shards, owner, table.slice(first, last - first)
+        body = to_ipc(table.slice(first, last - first))
+        if notes is not None and is_noted:
+            others = (slice_ == owner % n_slices) & (cells != owner)
+            told = notes.among(order[first:last], others)
+            if first == last and not told.num_rows:
+                continue
+            body += to_ipc(told)
+        yield shards, owner, last - first, body
 
 
 def _numbers(place: Place, first: int, n: int, name: str) -> pa.Array:

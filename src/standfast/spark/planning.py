@@ -31,9 +31,15 @@ def plan(
     unread = [name for name in inputs if not any(name in part.inputs for part in parts)]
     if unread:
         raise BadInput(f"no template reads the input {unread[0]!r}", hint="leave it out")
-    forgone = [_forgone(part, templates, inputs, still) for part in parts]
-    whole = (replace(part, forgone=some) for part, some in zip(parts, forgone, strict=True))
-    return Plan(n_shards, tuple(whole))
+    whole = Plan(n_shards, tuple(parts))
+    parts = [
+        replace(
+            part, forgone=_forgone(part, templates, inputs, still),
+            noted=tuple(n for n in part.inputs if inputs[n].id and whole.grid(part)[0] > 1),
+        )
+        for part in parts
+    ]  # fmt: skip
+    return Plan(n_shards, tuple(parts))
 
 
 def _forgone(
@@ -62,9 +68,7 @@ def _dealt(
     if isinstance(question, WindowAggregate | KeyThreshold):
         # In forms that name queries, not rows, each query has to be named by one shard.
         by: tuple[str, ...] = (question.key,) if question.key and form == "rows" else ()
-        is_mark = by and isinstance(question, KeyThreshold)
-        found = {question.input: by} if by else {}
-        return "marks" if is_mark else "windows", found, (question.input,)
+        return "windows", {question.input: by} if by else {}, (question.input,)
     if isinstance(question, Filter):
         key = inputs[question.input].key
         only = (question.input,)

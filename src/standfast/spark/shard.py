@@ -22,14 +22,16 @@ import pyarrow as pa
 from standfast.engine.answer import Answer
 from standfast.engine.engine import Engine
 from standfast.engine.group import Group
+from standfast.engine.identities import Noted
 from standfast.spark import changes
 from standfast.spark.brief import EVENT
 from standfast.spark.outputs import ANSWERS, COUNTS, LETTER_SCHEMA, LETTERS, packed
-from standfast.spark.shards import AT_THE_END, Part
+from standfast.spark.shards import Part
 from standfast.spark.spec import Spec
 from standfast.spark.wire import (
     CHANGES,
     NO_TIME,
+    NOTES,
     ROWS,
     TICK,
     TOLD,
@@ -112,10 +114,7 @@ class Shard:
             elif chunk.kind == TOLD:
                 self._groups()[list(self.spec.templates)[chunk.name]].retell(chunk.table())
             elif chunk.kind == ROWS:
-                self._now_us = chunk.time_us
-                engine, name = self._engines[chunk.part], self.spec.names[chunk.name]
-                engine.store(name, chunk.table().drop_columns([EVENT]))
-                engine.dead_letters(take=True)
+                self._keep(chunk, self.spec.names[chunk.name])
             else:
                 ticks[self.spec.names[chunk.name]] = chunk.time_us
         self._advance(ticks)
@@ -178,19 +177,19 @@ class Shard:
 
     def _take(self, chunk: Chunk, name: str, done: Done) -> None:
         self._now_us = chunk.time_us
-        engine, table = self._engines[chunk.part], chunk.table()
-        if not chunk.owned:
-            engine.store(name, table.drop_columns([EVENT]))
-            engine.dead_letters(take=True)
+        if not chunk.owned or not chunk.n_rows:
+            self._keep(chunk, name)
             return
+        engine, table = self._engines[chunk.part], chunk.table()
         is_counted = self.spec.plan.counter(name) == chunk.part
         before = engine.counters(name)
-        for piece in self._pieces(chunk.part, table):
+        for piece, noted in self._pieces(chunk.part, table, _noted(chunk)):
             events, rows = piece[EVENT].combine_chunks(), piece.drop_columns([EVENT])
-            if self.spec.plan.parts[chunk.part].deal in AT_THE_END:
-                engine.store(name, rows)
+            if self.spec.plan.parts[chunk.part].deal == "windows":
+                engine.store(name, rows, noted=noted)
             else:
-                n_written = self._write(done, name, engine.push(name, rows), events)
+                found = engine.push(name, rows, noted=noted)
+                n_written = self._write(done, name, found, events)
                 self._per_row[chunk.part] = n_written / max(1, piece.num_rows)
             letters = engine.dead_letters(take=True)
             if is_counted and letters.num_rows:
@@ -199,6 +198,12 @@ class Shard:
             after = engine.counters(name)
             for what in COUNTERS:
                 done.tally[what] += after[what] - before[what]
+
+    def _keep(self, chunk: Chunk, name: str) -> None:
+        """Take in rows that nobody asks about here."""
+        self._now_us, engine = chunk.time_us, self._engines[chunk.part]
+        engine.store(name, chunk.table().drop_columns([EVENT]), noted=_noted(chunk))
+        engine.dead_letters(take=True)
 
     def _report(self, done: Done) -> None:
         """Answer windows, when all rows are there and the time is known; no event stands for it."""
@@ -221,7 +226,7 @@ class Shard:
 
     def _windows(self) -> Iterator[tuple[Part, Engine]]:
         for part, engine in zip(self.spec.plan.parts, self._engines, strict=True):
-            if part.deal in AT_THE_END:
+            if part.deal == "windows":
                 yield part, engine
 
     def _write(self, done: Done, name: str, found: Mapping[str, Answer], events: pa.Array) -> int:
@@ -238,12 +243,15 @@ class Shard:
         # Counts are small however many queries they count.
         return n_answers if self.spec.form == "counts" else n_affected
 
-    def _pieces(self, part: int, table: pa.Table) -> Iterator[pa.Table]:
-        """Rows that are pushed together."""
-        first = 0
-        while first < table.num_rows:
+    def _pieces(
+        self, part: int, table: pa.Table, noted: Noted | None
+    ) -> Iterator[tuple[pa.Table, Noted | None]]:
+        """Rows that are pushed together, with those that are noted among them."""
+        first, n_rows = 0, table.num_rows
+        while first < n_rows:
             n = ROWS_AT_ONCE if self.spec.is_delicate(part) else self._fitting(part)
-            yield table.slice(first, n)
+            last = first + n if first + n < n_rows else n_rows + 1  # noted ones behind all rows
+            yield table.slice(first, n), None if noted is None else noted.cut(first, last)
             first += n
 
     def _fitting(self, part: int) -> int:
@@ -274,6 +282,18 @@ def peak_bytes() -> int:
     """The most memory that this process has had so far."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _noted(chunk: Chunk) -> Noted | None:
+    """The rows of a chunk that other shards take."""
+    notes = chunk.notes()
+    if notes is None:
+        return None
+    identity, time, before = NOTES
+    times = np.zeros(notes.num_rows, np.int64)
+    if time in notes.column_names:  # a stream without a time never forgets
+        times = notes[time].to_numpy()
+    return Noted(notes[identity].combine_chunks(), times, notes[before].to_numpy().astype(np.int64))
 
 
 def _letters(letters: pa.Table, events: pa.Array) -> pa.Table:

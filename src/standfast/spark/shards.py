@@ -4,8 +4,7 @@
     rows      filters of streams               none                   one shard
     keys      equality joins, tables by key    the slices of a bucket one of them
     events    band joins, everything else      all shards             one of them
-    windows   aggregates over windows          the slices of a bucket all, each for its queries
-    marks     thresholds per key               one shard              that one
+    windows   aggregates, thresholds per key   the slices of a bucket all, each for its queries
 
 Shards form a grid of buckets and slices. The bucket of a row follows from its key, the slice from
 where it stands, so a key that has most of the rows still keeps all slices of its bucket busy.
@@ -29,8 +28,7 @@ from standfast.engine.sharing import Share
 from standfast.model.query import Kind
 from standfast.model.stream import Input
 
-Deal = Literal["rows", "keys", "events", "windows", "marks"]
-AT_THE_END = frozenset(["windows", "marks"])  # deals that are answered once a micro-batch
+Deal = Literal["rows", "keys", "events", "windows"]
 Int64s = npt.NDArray[np.int64]
 _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 # Of Murmur3, as Spark uses it.
@@ -43,6 +41,8 @@ class Part:
     """Templates whose rows are dealt the same way; `keys` are the columns that make the bucket.
 
     Rows of `forgone` inputs are stored nowhere: all that they join with was there before them.
+    Of `noted` inputs each shard is told the ids of rows in other buckets: one that comes again with
+    another key is known there.
     """
 
     deal: Deal
@@ -50,6 +50,7 @@ class Part:
     inputs: tuple[str, ...]
     keys: Mapping[str, tuple[str, ...]]
     forgone: tuple[str, ...] = ()
+    noted: tuple[str, ...] = ()
 
     def stores(self, name: str) -> bool:
         """Whether rows of an input are kept on all slices of their bucket."""
@@ -66,7 +67,6 @@ class Plan:
     def grid(self, part: Part) -> tuple[int, int]:
         """How many buckets and slices a part has."""
         slices = _slices(self.n_shards) if part.keys else self.n_shards
-        slices = 1 if part.deal == "marks" else slices
         return self.n_shards // slices, slices
 
     def share(self, part: Part, shard: int) -> Share:
@@ -93,10 +93,11 @@ class Plan:
                 "slices of a bucket, each answers for its share of the queries"
                 if keys
                 else "stored on every shard, each answers for its share of the queries",
-                "marks": f"each key of {keys} on one shard",
             }[part.deal]
             if part.forgone:
                 how += f"; of {', '.join(part.forgone)} nothing, as the other side does not grow"
+            if part.noted:
+                how += f"; ids of {', '.join(part.noted)} told to all buckets"
             yield f"{', '.join(part.templates)}: {how}; all queries on every shard"
 
 
@@ -127,7 +128,9 @@ def hashed(column: pa.ChunkedArray, kind: Kind) -> npt.NDArray[np.uint64]:
     if kind == "string":
         import pandas as pd  # here, because a host of a shard never needs it
 
-        values = column.combine_chunks().fill_null("").to_numpy(zero_copy_only=False)
+        # As bytes, because not all that Spark calls a string is text; a door will say so.
+        values = column.combine_chunks().cast(pa.binary()).fill_null(b"")
+        values = values.to_numpy(zero_copy_only=False)
         return np.asarray(pd.util.hash_array(values.astype(object)), np.uint64)
     if kind == "float64":
         numbers = pc.fill_null(column, 0.0).to_numpy() + 0.0  # one zero

@@ -17,7 +17,7 @@ from standfast.model.template import Template
 from standfast.spark.brief import Brief, name_of
 from standfast.spark.outputs import Form, Output, output_of
 from standfast.spark.planning import plan
-from standfast.spark.shards import AT_THE_END, Part, Plan
+from standfast.spark.shards import Part, Plan
 
 
 @dataclass(frozen=True)
@@ -105,17 +105,21 @@ class Spec:
         """Tells jobs apart whose state does not fit each other.
 
         The order of inputs and templates counts: the log of a shard has their numbers. So does how
-        windows are dealt, which follows from the form of the output, and what is not stored.
+        windows are dealt, which follows from the form of the output, what is not stored, and whose
+        ids shards of other buckets were told.
         """
         known = json.loads(self.to_json())
         del known["strategies"], known["form"], known["n_shards"], known["still"]
         known["order"] = [list(self.inputs), list(self.templates)]
-        windows = [part for part in self.plan.parts if part.deal in AT_THE_END]
+        windows = [part for part in self.plan.parts if part.deal == "windows"]
         if windows:
             known["windows"] = [[part.deal, part.templates, dict(part.keys)] for part in windows]
         forgone = [part.forgone for part in self.plan.parts]
         if any(forgone):
             known["forgone"] = forgone
+        noted = [part.noted for part in self.plan.parts]
+        if any(noted):
+            known["noted"] = noted
         return name_of(json.dumps(known, sort_keys=True))
 
     @cached_property

@@ -2,6 +2,7 @@
 
     a task of the source   ->  rows of an input, cut by part, bucket and slice  ->  chunks
     a chunk                ->  the shards that store it; `owned` by the one that answers it
+    its body               ->  rows | ids of rows that shards of other buckets take, if they matter
 
 A chunk names the task that made it and its place there, so that every shard sorts its chunks the
 same way, whatever order they come in.
@@ -28,6 +29,8 @@ CHUNK_DDL = ", ".join(f"{name} {kind}" for name, kind in CHUNK_FIELDS)
 CHANGES, ROWS, TICK = 0, 1, 2  # kinds of chunks, in the order in which a shard takes them
 TOLD = 3  # in logs only: what was reported of a template, `name` being its number
 NO_TIME = -1  # of a tick that only asks a shard to take part
+# Columns of notes: the id and the time of a row, and which of the chunk's rows it stands before.
+NOTES = ("id", "time", "before")
 _SIZE = struct.Struct(">Q")
 
 
@@ -49,7 +52,12 @@ class Chunk(NamedTuple):
 
     def table(self) -> pa.Table:
         """The rows."""
-        return from_ipc(self.body)
+        return tables(self.body)[0]
+
+    def notes(self) -> pa.Table | None:
+        """Rows that the shard does not get, as far as it must know them: see `NOTES`."""
+        rest = tables(self.body)[1:]
+        return rest[0] if rest else None
 
 
 def in_order(chunks: Iterable[Chunk]) -> list[Chunk]:
@@ -69,6 +77,14 @@ def to_ipc(table: pa.Table) -> bytes:
 def from_ipc(data: bytes) -> pa.Table:
     """The table of an Arrow IPC stream."""
     return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+
+
+def tables(data: bytes) -> list[pa.Table]:
+    """The tables of Arrow IPC streams that stand one behind the other."""
+    source, found = pa.BufferReader(data), []
+    while source.tell() < source.size():
+        found.append(pa.ipc.open_stream(source).read_all())
+    return found
 
 
 def framed(head: Any, blobs: Sequence[bytes]) -> bytes:

@@ -1,7 +1,7 @@
 """What ways of key thresholds share: queries, numbers of keys, and what changed since last asked.
 
     codes -> numbers -> holder: rows by key, insert, expire, ask -> numbers -> codes
-    changed()  what each query holds now against what it held at the last call
+    changed()  what each query that is asked holds now against what it held at the last call
 
 Rows that no window reaches are let go when as many came as are kept. If windows reach further than
 before, or might again, the rows are taken from the lanes, which know what is still to be seen.
@@ -72,6 +72,7 @@ class KeyedStrategy(ThresholdStrategy):
         self._lows = np.empty(0, np.int64)
         self._highs = np.empty(0, np.int64)
         self._held = Found(np.zeros(1, np.int64), np.empty(0, np.int32))
+        self._is_asked = np.empty(0, np.bool_)  # who is told of what it holds
         self._is_served = False
         self._reach = lanes.reach
         self._may_shrink = self._is_outdated = False
@@ -94,6 +95,7 @@ class KeyedStrategy(ThresholdStrategy):
         self._highs = np.concatenate([self._highs, np.where(is_empty, LEAST, highs[1])])[order]
         self._slots = np.concatenate([self._slots, slots])[order]
         self._held = _taken(self._held, order)
+        self._is_asked = np.concatenate([self._is_asked, np.ones(slots.size, np.bool_)])[order]
         self._is_served = False
 
     def remove(self, slots: Int64s) -> None:
@@ -101,6 +103,7 @@ class KeyedStrategy(ThresholdStrategy):
         self._slots, self._windows = self._slots[kept], self._windows[kept]
         self._lows, self._highs = self._lows[kept], self._highs[kept]
         self._held = _taken(self._held, kept)
+        self._is_asked = self._is_asked[kept]
         self._is_served = False
         self._may_shrink |= bool(self._windows.max(initial=-1) < self._reach)
 
@@ -129,10 +132,20 @@ class KeyedStrategy(ThresholdStrategy):
         counts[known + 1] = np.diff(found.offsets)
         return np.cumsum(counts), self._numbers.codes(found.keys.astype(np.int64))
 
-    def changed(self) -> Crossings:
+    def changed(self, slots: Int64s | None = None) -> Crossings:
         if self._is_outdated:
             self._catch_up()
-        found = self._ask(np.arange(self._slots.size))
+        if slots is not None:
+            self._is_asked = np.isin(self._slots, slots)
+        asked, n_queries = np.flatnonzero(self._is_asked), self._slots.size
+        found = self._ask(asked)
+        if asked.size < n_queries:  # the others hold nothing, like places behind the last
+            places = np.full(n_queries, n_queries)
+            places[asked] = np.arange(asked.size)
+            found = _taken(found, places)
+            self._held = _taken(
+                self._held, np.where(self._is_asked, np.arange(n_queries), n_queries)
+            )
         marks = np.zeros(self._numbers.room, np.int64)
         n = self._held.keys.size + found.keys.size
         places, keys, changes = (
@@ -143,13 +156,15 @@ class KeyedStrategy(ThresholdStrategy):
         return Crossings(self._slots[places[:n]], self._numbers.codes(keys[:n]), changes[:n].copy())
 
     def memory_bytes(self) -> int:
-        queries = (self._slots, self._windows, self._lows, self._highs, *self._held)
+        queries = (self._slots, self._windows, self._lows, self._highs, self._is_asked, *self._held)
         own = sum(array.nbytes for array in queries)
         return own + self._numbers.memory_bytes() + self._holder.memory_bytes()
 
     def check(self) -> None:
         assert np.all(np.diff(self._slots) > 0), "slots do not ascend"
         assert self._held.offsets.size == self._slots.size + 1, "what queries held is lost"
+        assert self._is_asked.size == self._slots.size, "who is asked is lost"
+        assert not np.diff(self._held.offsets)[~self._is_asked].any(), "one holds and is not asked"
         self._numbers.check()
         self._holder.check()
 
