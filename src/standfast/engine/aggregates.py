@@ -65,22 +65,24 @@ class AggregateReader(WindowReader):
         return registry.lows[:n].take(slots, axis=1), registry.highs[:n].take(slots, axis=1)
 
     def changes(self, share: Share, registry: Registry) -> tuple[Relation, Relation]:
-        is_all, told = self.rereading.begin(share), self.reported.rows()
         went, came, self.n_reread = [Relation.empty()], [Relation.empty()], 0
-        if is_all:
-            # Queries that went take their answers with them, keys that no lane holds do not.
-            stays = registry.are_living(told.slots) & share.has(registry.ids[told.slots])
-            self.reported.keep(stays)
-            if self.question.key is not None:
-                held = self.lanes.lanes_of(told.codes[stays]) >= 0
-                went.append(self.reported.keep(held))
-        for slots, lanes in self.rereading.pairs(told, registry):
+        if self.rereading.begin(share):
+            went.append(self._lost(share, registry))
+        for slots, lanes in self.rereading.pairs(self.reported, registry):
             gone, new = self._reread(slots, lanes, registry)
             went.append(gone)
             came.append(new)
         self.rereading.end(registry)
         self._told = in_order(went), in_order(came)
         return self._told
+
+    def _lost(self, share: Share, registry: Registry) -> Relation:
+        """Answers told of whose keys are gone; queries that went take theirs with them untold."""
+        slots = self.reported.rows().slots
+        self.reported.keep(registry.are_living(slots) & share.has(registry.ids[slots]))
+        if self.question.key is None:
+            return Relation.empty()
+        return self.reported.keep(self.lanes.lanes_of(self.reported.rows().codes) >= 0)
 
     def _reread(
         self, slots: Int64s, lanes: Int64s, registry: Registry
@@ -200,6 +202,7 @@ class AggregateReader(WindowReader):
         return f"reads {WAYS[self.rereading.way]}; {self.n_reread:,} windows by the last"
 
     def check(self) -> None:
+        super().check()
         self.reported.check()
         self.rereading.check()
 

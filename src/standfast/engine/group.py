@@ -289,7 +289,6 @@ class Group:
         self.registry.check()
         self.reader.strategy.check()
         if isinstance(self.reader, WindowReader):
-            self.reader.lanes.check()
             self.reader.check()
 
     def _string_codes(self) -> Iterator[Int64s]:

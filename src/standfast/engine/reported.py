@@ -33,7 +33,7 @@ class Reported:
 
     def become(self, rows: Relation) -> None:
         """These were reported, by slot and code, and no others."""
-        self._rows = Relation(*(column.copy() for column in rows))
+        self._rows = rows.take(np.arange(rows.slots.size))  # to be written to
         self._has = np.ones(rows.slots.size, np.bool_)
         self._n_empty = 0
 
@@ -53,19 +53,12 @@ class Reported:
         """Answers were read, by slot and code, some of which hold; what went and what came."""
         n = read.slots.size
         places, what = np.empty(n, np.int64), np.empty(n, np.int8)
-        met, old_raw, old_known = (
-            np.empty(n, np.bool_),
-            np.empty(n, np.int64),
-            np.empty(n, np.bool_),
-        )
+        met, old_known, old_raw = *np.empty((2, n), np.bool_), np.empty(n, np.int64)
         self._n_empty += _compare(
             *self._rows, self._has, *read, holds, places, met, what, old_raw, old_known
         )
-        went, came = (
-            np.flatnonzero(what >= _WENT),
-            np.flatnonzero((what == _CAME) | (what == _ANOTHER)),
-        )
-        told = Relation(read.slots, read.codes, old_raw, old_known).take(went), read.take(came)
+        before = Relation(read.slots, read.codes, old_raw, old_known)
+        told = before.take(what >= _WENT), read.take((what == _CAME) | (what == _ANOTHER))
         self._insert(read, places, np.flatnonzero((what == _CAME) & ~met))
         if 2 * self._n_empty > self._has.size:
             self.become(self.rows())

@@ -22,11 +22,12 @@ import numpy as np
 from standfast.arrays import Int64s
 from standfast.engine.registry import Registry
 from standfast.engine.relations import Relation
+from standfast.engine.reported import Reported
 from standfast.engine.sharing import ALL, Share
 from standfast.indexes.bound_order import BoundOrder
 from standfast.indexes.edge_crossings import EdgeCrossings
 from standfast.indexes.lane_changes import Change, PutBy
-from standfast.indexes.lane_kernels import FARTHEST, Bools, positions
+from standfast.indexes.lane_kernels import FARTHEST, Bools, Values, positions
 from standfast.indexes.lanes import NEVER, Lanes
 from standfast.indexes.wake_clock import WakeClock, extremes, most_moved
 from standfast.model.numbers import FAR, LEAST, float_keys, floats_of
@@ -114,7 +115,7 @@ class Rereading:
         self._share = share
         return self.n_slots == 0
 
-    def pairs(self, told: Relation, registry: Registry) -> Iterator[Pairs]:
+    def pairs(self, told: Reported, registry: Registry) -> Iterator[Pairs]:
         """Slots and lanes to look at again, by slot and code; `told` are the answers told."""
         if self.n_slots:
             if self.way == "clock":
@@ -222,7 +223,7 @@ class Rereading:
             some = slots[first : first + step]
             yield np.repeat(some, lanes.size), np.tile(lanes, some.size)
 
-    def _by_lane(self, told: Relation, registry: Registry) -> Iterator[Pairs]:
+    def _by_lane(self, told: Reported, registry: Registry) -> Iterator[Pairs]:
         """Windows of lanes that rows came to, or that time went on in."""
         g, since = self.lanes.geometry, self._since()
         is_moved = since < FARTHEST
@@ -243,15 +244,15 @@ class Rereading:
         if self.way == "edges":
             found = self._edges.crossed(self.lanes, lanes, self._then, since, self._shrank())
         else:
-            found = self._near(lanes, told, registry)
+            found = self._near(lanes, told.rows(), registry)
         yield from self._in_order(*found, registry)
 
     def _near(self, lanes: Int64s, told: Relation, registry: Registry) -> Pairs:
         """Windows of lanes whose bound a value of the lane meets, and those told of."""
         is_float = self.lanes.dtype == np.float64
         first, last = (-np.inf, np.inf) if is_float else (LEAST, FAR)
-        leasts = np.full(lanes.size, last, self.lanes.dtype)
-        mosts = np.full(lanes.size, first, self.lanes.dtype)
+        leasts: Values = np.full(lanes.size, last, self.lanes.dtype)
+        mosts: Values = np.full(lanes.size, first, self.lanes.dtype)
         extremes(
             self.lanes.geometry, lanes, self.lanes.values, self.lanes.valid, leasts, mosts
         )  # fmt: skip
@@ -280,10 +281,10 @@ class Rereading:
             some = places[first : first + AT_ONCE]
             yield some // n, by_code[some % n]
 
-    def _by_clock(self, told: Relation, registry: Registry) -> Pairs:
+    def _by_clock(self, told: Reported, registry: Registry) -> Pairs:
         """Slots that are awake: told of as within their bound, or woken."""
         self.catch_up()
-        slots = np.concatenate([told.slots, self._awake, self._clock.woken()])
+        slots = np.concatenate([told.rows().slots, self._awake, self._clock.woken()])
         self._awake = _NOBODY
         slots = distinct(slots[registry.are_living(slots)], self.n_slots)
         return slots, np.zeros(slots.size, np.int64)

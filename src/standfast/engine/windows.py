@@ -157,7 +157,8 @@ class WindowReader(ABC):
         return self.lanes.memory_bytes()
 
     def check(self) -> None:
-        """Assert the invariants of what is kept beside lanes and strategy."""
+        """Assert the invariants of lanes and of what is kept beside them; for tests."""
+        self.lanes.check()
 
     def kept(self) -> Kept:
         """The rows that windows reach."""

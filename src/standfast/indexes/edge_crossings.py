@@ -5,9 +5,9 @@
     a row        a ----------> b                               was a old, is b: it came into 1 and 2
 
 Time goes on for all rows alike, so a row of time t crosses the edges in (then - t, now - t]. Those
-stretches of the rows of a lane ascend with age and are put together where they meet; each is a slice
-of the edges in order. A row that is new was of no age, and crosses all edges up to where it is. Rows
-that went from the head of a lane left all windows that reach further back than its oldest row.
+stretches of the rows of a lane ascend with age and are put together where they meet; each is a
+slice of the edges in order. A row that is new was of no age, and crosses all edges up to where it
+is. Rows that went from the head of a lane left windows that reach further back than its oldest row.
 
 Invariant  both edges of a slot are in one run, each under twice the slot and 0 or 1.
 Cost       add O(log n) amortised; a look O(rows + stretches log n + windows that were crossed).

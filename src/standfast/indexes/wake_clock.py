@@ -5,9 +5,9 @@
     bucket 3  8 <= slack < 16 | (slot 4, wakes at 9.5) ...      is looked at when the clock is where
     bucket 5  32 <= slack     | (slot 1, wakes at 40) ...       it was when the first came, and 8
 
-Whoever goes to sleep says how far it is from its bound: its slack. It wakes no sooner than the clock
-has gone on by as much. A bucket holds slots of about the same slack; when it is due, those that have
-to wake do and the others go to the buckets of what is left of their slack.
+Whoever goes to sleep says how far it is from its bound: its slack. It wakes no sooner than the
+clock has gone on by as much. A bucket holds slots of about the same slack; when it is due, those
+that have to wake do and the others go to the buckets of what is left of their slack.
 
 Soundness  numbers x of slots, and steps c such that |x(after) - x(before)| <= c for each: then
            |x(now) - x(asleep)| <= sum of c, so a number that was off its bound by more than that
