@@ -316,7 +316,10 @@ class Rereading:
 def distinct(numbers: Int64s, room: int) -> Int64s:
     """Numbers below `room`, ascending and each once."""
     if 16 * numbers.size < room:
-        return np.unique(numbers)
+        ordered = np.sort(numbers)
+        is_new = np.ones(ordered.size, np.bool_)
+        is_new[1:] = ordered[1:] != ordered[:-1]
+        return ordered[is_new]
     has = np.zeros(room, np.bool_)
     has[numbers] = True
     return np.flatnonzero(has)

@@ -54,6 +54,8 @@ class WakeClock:
 
     def sleep(self, slots: Int64s, slacks: Floats) -> None:
         """Let slots sleep that are off their bounds by their slack, which is above 0."""
+        if not self._n:
+            self.clock, self._buckets = 0.0, {}  # nobody minds, and small slacks count again
         self._put(slots, np.nextafter(self.clock + slacks, -np.inf))
         self._n += slots.size
 
