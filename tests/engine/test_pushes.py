@@ -111,7 +111,7 @@ def test_windows_by_rows_are_read_in_lanes_that_rows_came_to():
     assert engine.report()["q"].rows().num_rows == engine.groups["q"].metrics()["reread"] == 0
 
 
-@pytest.mark.parametrize(("n_rows", "is_snapshot"), [(10, True), (16, False)])
+@pytest.mark.parametrize(("n_rows", "is_snapshot"), [(10, True), (17, False)])
 def test_rows_that_went_before_a_report_wake_who_held_them(n_rows, is_snapshot):
     """A snapshot lets rows go that no window reaches, and so do many rows that come."""
     engine = engine_of("SUM(v)", SUFFIX, "QUALIFY answer <= :most")
