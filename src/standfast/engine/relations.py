@@ -1,4 +1,4 @@
-"""The answers of windows as a relation, and how it differs from the one reported before.
+"""The answers of windows as a relation; a report tells how it differs from the one before.
 
     query   key    value                before        now           reported
     7       ABC    12.5                 7 ABC 12.5    7 ABC 13.0    -1  7 ABC 12.5

@@ -2,7 +2,7 @@
 
     rows -> literal conditions -> key, time, value -> lanes -> strategy
     lookup: windows of slots x lanes -> strategy -> bound of QUALIFY -> relation
-    push:   the relation of now against the one reported before -> rows that went, rows that came
+    push:   answers that may have changed against those reported -> rows that went, rows that came
 
 The latest time is the latest that the input has seen, for all keys alike, whether or not the row
 passed the conditions; an engine that follows also takes the times it is told. Rows that no window
