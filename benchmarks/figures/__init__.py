@@ -38,6 +38,7 @@ NAMES = (
     "bar_window_join",
     "bar_window_memory",
     "bar_window_updates",
+    "bar_window_push",
     "bar_window_aggregate",
     "bar_window_peers",
     "bar_window_single",

@@ -1,28 +1,29 @@
 """What a window template does with its aggregates: lookups, and what a batch changed.
 
     lookup  windows of slots x lanes -> strategy -> bound of QUALIFY -> relation
-    push    the relation of now against the one reported before -> rows that went, rows that came
+    push    windows that may have changed -> strategy -> bound of QUALIFY -> against what was told
 
-A push reads a window again only if its first or last row is another than last time, or some row in
-it changed: of windows in time that is a part of them, of windows by rows each one in a lane that
-rows came to.
+Which windows a push reads again is decided in `rereading`; what was told is kept in `reported`, in
+place, so that a push costs what it reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from standfast.arrays import Int64s
 from standfast.engine.registry import Registry
-from standfast.engine.relations import Columns, Relation, differences, places_of, shown
+from standfast.engine.relations import Columns, Relation, in_order, places_of, shown
+from standfast.engine.reported import Reported
+from standfast.engine.rereading import WAYS, Rereading, Windows
+from standfast.engine.sharing import Share
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.windows import REPORTED, WindowReader, renumbered
-from standfast.indexes.lane_changes import Change, PutBy
+from standfast.indexes.lane_changes import Change
 from standfast.indexes.lane_kernels import Bools, Values
 from standfast.model.numbers import float_keys
 from standfast.model.query import WindowAggregate
@@ -31,18 +32,6 @@ from standfast.operators.base import AggregateStrategy, Found
 from standfast.operators.catalog import WINDOW_AGGREGATES
 
 TOLD = ["query", "key", "raw", "known", "change"]
-
-
-class Windows(NamedTuple):
-    """The window of each slot in each lane, by the positions of its rows."""
-
-    slots: Int64s
-    lanes: Int64s
-    firsts: Int64s
-    lasts: Int64s
-
-    def take(self, which: Bools) -> Windows:
-        return Windows(self.slots[which], self.lanes[which], self.firsts[which], self.lasts[which])
 
 
 class AggregateReader(WindowReader):
@@ -60,16 +49,11 @@ class AggregateReader(WindowReader):
             question.function, is_float=self._value_kind() == "float64",
             counts_rows=question.column is None, users=users,
         )  # fmt: skip
-        self.reported = Relation.empty()
+        self.reported = Reported()
+        self.rereading = Rereading(question, self.lanes)
         self._told = (Relation.empty(), Relation.empty())  # by the last report: went, came
         self.n_overflowed = 0
-        self._forget_last()
-        self._changed = PutBy()  # from where on each lane changed since the last report
-
-    def _forget_last(self) -> None:
-        """Nothing is known of what was read for the last report."""
-        nothing = np.empty(0, np.int64)
-        self._read_last = (Windows(nothing, nothing, nothing, nothing), Found(nothing, nothing > 0))
+        self.n_reread = 0  # windows that the last report read
 
     def use(self, way: str) -> None:
         self.strategy = WINDOW_AGGREGATES[way](self.aggregate, self.lanes)
@@ -80,17 +64,39 @@ class AggregateReader(WindowReader):
         n = 2 if self.aggregate.takes_share else 1
         return registry.lows[:n].take(slots, axis=1), registry.highs[:n].take(slots, axis=1)
 
-    def changes(self, slots: Int64s, registry: Registry) -> tuple[Relation, Relation]:
-        windows = self._windows(slots, registry)
-        found = self._kept(windows)
-        self._read_last = (windows, found)
-        self._changed.take()
-        now = self._relation(windows, found, registry)
-        # Queries that went take their rows with them.
-        stays = np.isin(self.reported.slots, slots)
-        self._told = differences(self.reported.take(stays), now)
-        self.reported = now
+    def changes(self, share: Share, registry: Registry) -> tuple[Relation, Relation]:
+        went, came, self.n_reread = [Relation.empty()], [Relation.empty()], 0
+        if self.rereading.begin(share):
+            went.append(self._lost(share, registry))
+        for slots, lanes in self.rereading.pairs(self.reported, registry):
+            gone, new = self._reread(slots, lanes, registry)
+            went.append(gone)
+            came.append(new)
+        self.rereading.end(registry)
+        self._told = in_order(went), in_order(came)
         return self._told
+
+    def _lost(self, share: Share, registry: Registry) -> Relation:
+        """Answers told of whose keys are gone; queries that went take theirs with them untold."""
+        slots = self.reported.rows().slots
+        self.reported.keep(registry.are_living(slots) & share.has(registry.ids[slots]))
+        if self.question.key is None:
+            return Relation.empty()
+        return self.reported.keep(self.lanes.lanes_of(self.reported.rows().codes) >= 0)
+
+    def _reread(
+        self, slots: Int64s, lanes: Int64s, registry: Registry
+    ) -> tuple[Relation, Relation]:
+        """Read windows that may have changed, by slot and code; the answers that went and came."""
+        windows = self._positions(slots, lanes, registry)
+        windows = windows.take(self.rereading.moved(windows, registry))
+        found = self._read(windows)
+        self.n_reread += windows.slots.size
+        inside = self._inside(windows.slots, found, registry)
+        self.rereading.read(windows.slots, found, inside, registry)
+        if self.question.key is not None:
+            inside &= windows.firsts <= windows.lasts
+        return self.reported.update(self._relation(windows, found), inside)
 
     def told(self, registry: Registry) -> pa.Table:
         """What the last report said, for `retell`; keys by their values, queries by their ids."""
@@ -107,18 +113,23 @@ class AggregateReader(WindowReader):
         keys = table["key"].combine_chunks()
         codes = keys.to_numpy() if self.question.key is None else self._codes(keys)[0]
         rows = Relation(registry.slots_of(ids), codes, raw, known)
-        stays = np.ones(self.reported.slots.size, np.bool_)
-        stays[places_of(rows.take(change < 0), self.reported)] = False
-        together = zip(self.reported.take(stays), rows.take(change > 0), strict=True)
-        now = Relation(*(np.concatenate(pair) for pair in together))
-        self.reported = now.take(np.lexsort((now.codes, now.slots)))
+        before = self.reported.rows()
+        stays = np.ones(before.slots.size, np.bool_)
+        stays[places_of(rows.take(change < 0), before)] = False
+        self._take_as_told([before.take(stays), rows.take(change > 0)])
+
+    def _take_as_told(self, rows: list[Relation]) -> None:
+        """These were reported; nobody knows what was read for it."""
+        self.reported.become(in_order(rows))
+        self.rereading.forget()
 
     def columns(self) -> Columns:
         return Columns(self.key_kind(), self.question.result, self.strings)
 
     def answers(self, slots: Int64s, registry: Registry) -> Relation:
         windows = self._windows(slots, registry)
-        return self._relation(windows, self._read(windows), registry)
+        found = self._read(windows)
+        return self._relation(windows, found).take(self._inside(windows.slots, found, registry))
 
     def _windows(self, slots: Int64s, registry: Registry) -> Windows:
         """The windows of slots in every lane, by slot and code; over keys those with rows only."""
@@ -128,18 +139,22 @@ class AggregateReader(WindowReader):
             slots = slots[registry.lows[-1, slots] <= registry.highs[-1, slots]]
         by_code = np.argsort(self.lanes.codes[:n_lanes], kind="stable")
         pairs, lanes = np.repeat(np.sort(slots), n_lanes), np.tile(by_code, slots.size)
-        lows, highs = registry.lows[0, pairs], registry.highs[0, pairs]
-        firsts, lasts = self.lanes.positions(lanes, lows, highs)
-        lasts = np.where(lows <= highs, lasts, firsts - 1)
-        windows = Windows(pairs, lanes, firsts, lasts)
-        return windows if self.question.key is None else windows.take(firsts <= lasts)
+        windows = self._positions(pairs, lanes, registry)
+        if self.question.key is None:
+            return windows
+        return windows.take(windows.firsts <= windows.lasts)
 
-    def _relation(self, windows: Windows, found: Found, registry: Registry) -> Relation:
-        """Answers that QUALIFY lets through."""
-        inside = self._inside(windows.slots, found, registry)
+    def _positions(self, slots: Int64s, lanes: Int64s, registry: Registry) -> Windows:
+        """The window of each slot in its lane."""
+        lows, highs = registry.lows[0, slots], registry.highs[0, slots]
+        firsts, lasts = self.lanes.positions(lanes, lows, highs)
+        return Windows(slots, lanes, firsts, np.where(lows <= highs, lasts, firsts - 1))
+
+    def _relation(self, windows: Windows, found: Found) -> Relation:
+        """Answers, whether or not QUALIFY lets them through."""
         raw = np.where(found.known, np.ascontiguousarray(found.values).view(np.int64), 0)
         codes = self.lanes.codes[windows.lanes] if raw.size else raw
-        return Relation(windows.slots, codes, raw, found.known).take(inside)
+        return Relation(windows.slots, codes, raw, found.known)
 
     def _read(self, windows: Windows) -> Found:
         """The answers of windows; one that holds no row has none, or counts 0."""
@@ -151,23 +166,6 @@ class AggregateReader(WindowReader):
         values = np.zeros(holds.size, found.values.dtype)
         known = np.full(holds.size, self.question.function.startswith("COUNT"))
         values[holds], known[holds] = found.values, found.known
-        return Found(values, known)
-
-    def _kept(self, windows: Windows) -> Found:
-        """The answers of all windows, reading only those whose rows are others than last time."""
-        before, found = self._read_last
-        if not np.array_equal(before.slots, windows.slots) or not np.array_equal(
-            before.lanes, windows.lanes
-        ):
-            return self._read(windows)
-        since = self._changed.firsts(self.lanes.n_lanes)
-        same = (before.firsts == windows.firsts) & (before.lasts == windows.lasts)
-        same &= windows.lasts < since[windows.lanes]
-        if not same.any():
-            return self._read(windows)
-        new = self._read(windows.take(~same))
-        values, known = found.values.copy(), found.known.copy()
-        values[~same], known[~same] = new.values, new.known
         return Found(values, known)
 
     def _inside(self, slots: Int64s, found: Found, registry: Registry) -> Bools:
@@ -191,24 +189,37 @@ class AggregateReader(WindowReader):
 
     def _take_in(self, change: Change) -> None:
         self.strategy.take_in(change)
-        self._changed.add(change, self.lanes.n_lanes)
+        self.rereading.note(change)
+
+    def _look(self) -> None:
+        if self.lanes.is_due:
+            self.rereading.catch_up()
+            super()._look()
+            self.rereading.rows_went()
+
+    def telling(self) -> str:
+        """What a push reads again, for `explain()`."""
+        return f"reads {WAYS[self.rereading.way]}; {self.n_reread:,} windows by the last"
+
+    def check(self) -> None:
+        super().check()
+        self.reported.check()
+        self.rereading.check()
 
     def memory_bytes(self) -> int:
-        windows, found = self._read_last
-        told = sum(column.nbytes for column in (*self.reported, *windows, found.values))
+        told = self.reported.memory_bytes() + self.rereading.memory_bytes()
         return super().memory_bytes() + told
 
     def renumber(self, living: Int64s) -> None:
-        self.reported = renumbered(self.reported, living)
-        self._forget_last()
+        self._take_as_told([renumbered(self.reported.rows(), living)])
 
     def unreported(self, registry: Registry) -> pa.Table:
         """What was reported last."""
-        rows = self.reported.take(np.isin(self.reported.slots, registry.living()))
+        rows = self.reported.rows()
+        rows = rows.take(registry.are_living(rows.slots))
         ids = registry.ids[rows.slots] if rows.slots.size else rows.slots
         return pa.table([ids, rows.codes, rows.raw, rows.known], names=REPORTED)
 
     def resume(self, table: pa.Table, registry: Registry) -> None:
         ids, codes, raw, known = (column.to_numpy() for column in table.columns)
-        rows = Relation(registry.slots_of(ids), codes, raw, known)
-        self.reported = rows.take(np.lexsort((rows.codes, rows.slots)))
+        self._take_as_told([Relation(registry.slots_of(ids), codes, raw, known)])

@@ -215,8 +215,7 @@ class Group:
         """What changed in the answers of windows since they were last told, as if by a row 0."""
         assert isinstance(self.reader, WindowReader), "only windows have answers that stay"
         begin = time.perf_counter()
-        slots = self.registry.living()
-        found = self.reader.report(slots[share.has(self.registry.ids[slots])], self.registry)
+        found = self.reader.report(share, self.registry)
         self._seconds += time.perf_counter() - begin
         signs: tuple[Literal[-1, 1], ...] = (-1, 1)
         return [
@@ -258,6 +257,7 @@ class Group:
             "promise": f"{spec.promise}; {spec.time}; {spec.space} space",
             "conditions": self.reader.conditions(),
             "inside": ", ".join(_shown(*item) for item in self.reader.strategy.describe().items()),
+            "push": self.reader.telling() if isinstance(self.reader, AggregateReader) else "",
             "memory": f"{self.memory_bytes() / 1e6:,.1f} MB beyond the parameters",
             "measured": f"{self._events:,} events, {self._cost_us():,.2f} us each from batch 2 on",
         }
@@ -267,7 +267,8 @@ class Group:
         """Counts so far; `unmatched` rows had a null, a NaN or a literal condition against them.
 
         Of windows `unmatched` are rows without a key or against a literal condition, and
-        `overflowed` are answers that int64 could not hold.
+        `overflowed` are answers that int64 could not hold, `reread` windows that the last report
+        read.
         """
         counted: dict[str, int | float | str] = {
             "queries": len(self),
@@ -279,6 +280,7 @@ class Group:
         }
         if isinstance(self.reader, AggregateReader):
             counted["overflowed"] = self.reader.n_overflowed
+            counted["reread"] = self.reader.n_reread
         return counted
 
     def memory_bytes(self) -> int:
@@ -291,7 +293,7 @@ class Group:
         self.registry.check()
         self.reader.strategy.check()
         if isinstance(self.reader, WindowReader):
-            self.reader.lanes.check()
+            self.reader.check()
 
     def _string_codes(self) -> Iterator[Int64s]:
         """The codes of the strings that living queries compare with."""

@@ -16,6 +16,7 @@ Cost       add and remove O(log n) amortised a query; 17 + 16 d bytes a slot, 17
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from standfast._numba import kernel
 from standfast.arrays import Int64s, with_room
@@ -61,9 +62,13 @@ class Registry:
     def highs(self) -> Int64s:
         return self._highs[:, : self.n_slots]
 
-    def living(self) -> Int64s:
-        """Slots of the living queries."""
-        return np.flatnonzero(self._alive[: self.n_slots])
+    def living(self, first: int = 0) -> Int64s:
+        """Slots of the living queries, from one on."""
+        return first + np.flatnonzero(self._alive[first : self.n_slots])
+
+    def are_living(self, slots: Int64s) -> npt.NDArray[np.bool_]:
+        """Which of these slots are of living queries."""
+        return self._alive[slots]
 
     def add(self, ids: Int64s | None, lows: Int64s, highs: Int64s) -> Int64s:
         """Take in queries under ids that are free, or the next ones; returns their slots."""

@@ -1,4 +1,4 @@
-"""The answers of windows as a relation, and how it differs from the one reported before.
+"""The answers of windows as a relation; a report tells how it differs from the one before.
 
     query   key    value                before        now           reported
     7       ABC    12.5                 7 ABC 12.5    7 ABC 13.0    -1  7 ABC 12.5
@@ -67,15 +67,13 @@ def places_of(sought: Relation, within: Relation) -> Int64s:
     return places
 
 
-def differences(before: Relation, now: Relation) -> tuple[Relation, Relation]:
-    """The rows that went and the rows that came; a changed value is one of each."""
-    at = places_of(now, before)
-    same = at >= 0
-    old = before.take(at[same])
-    same[same] = (old.raw == now.raw[same]) & (old.known == now.known[same])
-    stays = np.zeros(before.slots.size, np.bool_)
-    stays[at[same]] = True
-    return before.take(~stays), now.take(~same)
+def in_order(parts: list[Relation]) -> Relation:
+    """Rows of several relations by slot and code."""
+    rows = Relation(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    steps = np.diff(rows.slots)
+    if np.all((steps > 0) | ((steps == 0) & (np.diff(rows.codes) > 0))):
+        return rows
+    return rows.take(np.lexsort((rows.codes, rows.slots)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from standfast.arrays import Int64s
 from standfast.engine.registry import Registry
 from standfast.engine.relations import Columns, Relation, places_of
+from standfast.engine.sharing import Share
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.windows import REPORTED, WindowReader, renumbered
@@ -51,11 +52,12 @@ class ThresholdReader(WindowReader):
         super().advance(latest_us)
         self.strategy.advance(self.lanes.now)
 
-    def changes(self, slots: Int64s, registry: Registry) -> tuple[Relation, Relation]:
-        """The keys that left and those that came; nobody looks for those of other slots."""
-        self._put_by(self.strategy.changed(slots))
+    def changes(self, share: Share, registry: Registry) -> tuple[Relation, Relation]:
+        """The keys that left and those that came; nobody looks for those of other shares."""
+        slots = registry.living()
+        self._put_by(self.strategy.changed(slots[share.has(registry.ids[slots])]))
         rows, self._pending = self._pending, Relation.empty()
-        rows = rows.take(np.isin(rows.slots, slots))
+        rows = rows.take(registry.are_living(rows.slots) & share.has(registry.ids[rows.slots]))
         return rows.take(rows.raw == -1), rows.take(rows.raw == 1)
 
     def columns(self) -> Columns:

@@ -2,7 +2,7 @@
 
     rows -> literal conditions -> key, time, value -> lanes -> strategy
     lookup: windows of slots x lanes -> strategy -> bound of QUALIFY -> relation
-    push:   the relation of now against the one reported before -> rows that went, rows that came
+    push:   answers that may have changed against those reported -> rows that went, rows that came
 
 The latest time is the latest that the input has seen, for all keys alike, whether or not the row
 passed the conditions; an engine that follows also takes the times it is told. Rows that no window
@@ -22,6 +22,7 @@ from standfast.arrays import Int64s
 from standfast.engine.reading import Processed
 from standfast.engine.registry import Registry
 from standfast.engine.relations import Columns, Relation, RelationRows, hits_of
+from standfast.engine.sharing import ALL, Share
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.indexes.lane_kernels import FARTHEST, Bools, Values
@@ -69,9 +70,13 @@ class WindowReader(ABC):
         self.lanes.advance(int(now))
         rows, codes, values, valid = self._rows(batch)
         self._append(codes, times[rows], values, valid)
+        self._look()
+        return rows.size
+
+    def _look(self) -> None:
+        """Let rows go that no window reaches, when it pays."""
         if self.lanes.look():
             self._all_moved()
-        return rows.size
 
     def advance(self, latest_us: int) -> None:
         """The latest time of the input is at least this one."""
@@ -151,6 +156,10 @@ class WindowReader(ABC):
         """What the rows take."""
         return self.lanes.memory_bytes()
 
+    def check(self) -> None:
+        """Assert the invariants of lanes and of what is kept beside them; for tests."""
+        self.lanes.check()
+
     def kept(self) -> Kept:
         """The rows that windows reach."""
         return self.lanes.kept()
@@ -162,19 +171,19 @@ class WindowReader(ABC):
 
     def process(self, batch: pa.Table, side: int, registry: Registry) -> list[Processed]:
         """What the batch, and whatever came unasked before it, changed: by its last row."""
-        return self.report(registry.living(), registry, batch.num_rows - 1)
+        return self.report(ALL, registry, batch.num_rows - 1)
 
-    def report(self, slots: Int64s, registry: Registry, row: int = 0) -> list[Processed]:
-        """What went from the answers of these slots since the last report, and what came."""
+    def report(self, share: Share, registry: Registry, row: int = 0) -> list[Processed]:
+        """What went from the answers of a share since the last report, and what came."""
         rows = np.array([row])
         return [
             Processed(rows, hits_of(some), RelationRows(some, self.columns().of(some)))
-            for some in self.changes(slots, registry)
+            for some in self.changes(share, registry)
         ]
 
     @abstractmethod
-    def changes(self, slots: Int64s, registry: Registry) -> tuple[Relation, Relation]:
-        """Answers of these slots that went since the last report, and those that came.
+    def changes(self, share: Share, registry: Registry) -> tuple[Relation, Relation]:
+        """Answers of this share that went since the last report, and those that came.
 
         All living queries are taken as reported then.
         """

@@ -205,9 +205,14 @@ class Lanes:
         trim(g, self.times, self.now, self.unit == "rows", self.reach, lanes)
         self._unseen = 0
 
+    @property
+    def is_due(self) -> bool:
+        """Whether enough rows came to pay for a look."""
+        return LOOK_AGAIN * self._unseen >= self.size
+
     def look(self) -> bool:
-        """Trim and give memory back when enough rows came to pay for it; whether all moved."""
-        if LOOK_AGAIN * self._unseen < self.size:
+        """Trim and give memory back when it is due; whether all moved."""
+        if not self.is_due:
             return False
         self.trim()
         return self._tidy()
