@@ -63,12 +63,8 @@ def _read(
     for i in range(slots.size):
         slot = np.uint64(slots[i])
         first, last = max(head, newest - highs[slot]), newest - lows[slot]
-        n, answer = _difference(ints, floats, start, mask, whole, first, last, turns, is_full)
-        has = (first <= last) & (n > 0)
-        if is_mean:
-            answer /= max(n, 1)
-        values[i] = answer if has else 0.0
-        known[i] = has
+        kind = (turns, is_full, is_mean)
+        known[i], values[i] = _answer(ints, floats, start, mask, whole, first, last, kind)
 
 
 @kernel
@@ -81,12 +77,8 @@ def running_by_position(
         lane, first, last = lanes[i], firsts[i], lasts[i]
         start, mask = g.starts[lane], g.masks[lane]
         whole = total_at(ints, floats, start + mask)
-        n, answer = _difference(ints, floats, start, mask, whole, first, last, True, False)
-        has = (first <= last) & (n > 0)
-        if is_mean:
-            answer /= max(n, 1)
-        values[i] = answer if has else 0.0
-        known[i] = has
+        kind = (True, False, is_mean)
+        known[i], values[i] = _answer(ints, floats, start, mask, whole, first, last, kind)
 
 
 @in_place
@@ -96,15 +88,16 @@ def total_at(ints: Int64s, floats: Fields, place: int) -> Total:
 
 
 @in_place
-def _difference(
+def _answer(
     ints: Int64s, floats: Fields, start: int, mask: int, whole: Total, first: int, last: int,
-    turns: bool, is_full: bool,
-) -> tuple[int, float]:  # fmt: skip
-    """How many values a window has, and their sum; anything, if it is empty.
+    kind: tuple[bool, bool, bool],
+) -> tuple[bool, float]:  # fmt: skip
+    """Whether a window has a value, and the sum or the mean.
 
-    `whole` is the total of a round, `turns` says that the window may cross the start of one,
-    `is_full` that every row has a value.
+    `whole` is the total of a round; `kind` tells whether windows may cross the start of one,
+    whether every row has a value, and whether the mean is wanted.
     """
+    turns, is_full, is_mean = kind
     n, total, rest = total_at(ints, floats, start + (last & mask))
     if turns:
         crosses = (first ^ last) & ~mask != 0
@@ -116,4 +109,8 @@ def _difference(
         n_less, less, rest_less = 0, 0.0, 0.0
     total, low = added(total, -less)
     n = last - first + 1 if is_full else n - n_less
-    return n, total + (rest + (low - rest_less))
+    has = (first <= last) & (n > 0)
+    answer = total + (rest + (low - rest_less))
+    if is_mean:
+        answer /= max(n, 1)
+    return has, answer if has else 0.0
