@@ -177,8 +177,8 @@ def _dealt(
     bucket, slice_ = places(brief.plan, part, source, table)
     cells = bucket * n_slices + slice_
     order = np.argsort(cells, kind="stable")
-    is_noted = notes is not None and source.name in part.noted
-    owners = np.arange(brief.n_shards) if is_noted else np.unique(cells)
+    notes = notes if source.name in part.noted else None
+    owners = np.unique(cells) if notes is None else np.arange(brief.n_shards)
     starts, ends = (np.searchsorted(cells[order], owners, side) for side in ("left", "right"))
     is_sorted = bool(np.all(cells[:-1] <= cells[1:]))
     if not is_sorted:
@@ -188,7 +188,7 @@ def _dealt(
         is_stored = part.stores(source.name)
         shards = range(begin, begin + n_slices) if is_stored else range(owner, owner + 1)
         body = to_ipc(table.slice(first, last - first))
-        if notes is not None and is_noted:
+        if notes is not None:
             others = (slice_ == owner % n_slices) & (cells != owner)
             told = notes.among(order[first:last], others)
             if first == last and not told.num_rows:
