@@ -19,6 +19,8 @@ from standfast.model.numbers import float_keys
 from standfast.operators.key_threshold.searching import Asked, Found
 
 NOTHING = np.empty(0, np.int64)
+# Keys that are found before more room is made.
+ROOM = 1024
 
 
 class Extremes:
@@ -111,10 +113,25 @@ def _every_key(peaks: Peaks, asked: Asked) -> Found:
 def _search(tree: Tree, peaks: Peaks, asked: Asked) -> Found:
     n_keys = peaks.begins.size
     offsets = np.zeros(asked.starts.size + 1, np.int64)
-    keys, n = np.empty(n_keys + 1, np.int32), 0
-    for q in range(asked.starts.size):
-        if keys.size - n < n_keys + 1:
-            keys = longer(keys, n_keys + 1)
-        n = keys_with_maximum(tree, peaks, asked.starts[q], asked.lows[q], asked.highs[q], keys, n)
-        offsets[q + 1] = n
-    return Found(offsets, keys[:n].copy())
+    keys, q = np.empty(ROOM + n_keys, np.int32), 0
+    while q < asked.starts.size:
+        if keys.size - offsets[q] <= n_keys:
+            keys = longer(keys, n_keys)
+        q = _search_some(tree, peaks, asked, q, offsets, keys)
+    return Found(offsets, keys[: offsets[q]].copy())
+
+
+@kernel
+def _search_some(
+    tree: Tree, peaks: Peaks, asked: Asked, q: int, offsets: Int64s, keys: Int32s
+) -> int:
+    """Answer queries from q on while there is room for all keys; the first that is left.
+
+    Making room stands apart: a kernel that makes arrays in its loop counts references there.
+    """
+    while q < asked.starts.size and keys.size - offsets[q] > peaks.begins.size:
+        offsets[q + 1] = keys_with_maximum(
+            tree, peaks, asked.starts[q], asked.lows[q], asked.highs[q], keys, offsets[q]
+        )
+        q += 1
+    return q

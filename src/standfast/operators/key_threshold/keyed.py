@@ -127,7 +127,7 @@ class KeyedStrategy(ThresholdStrategy):
         found = self._ask(places[known])
         counts = np.zeros(slots.size + 1, np.int64)
         counts[known + 1] = np.diff(found.offsets)
-        return np.cumsum(counts), self._numbers.codes(found.keys.astype(np.int64))
+        return np.cumsum(counts), self._numbers.codes(found.keys)
 
     def changed(self) -> Crossings:
         if self._is_outdated:
@@ -170,7 +170,7 @@ class KeyedStrategy(ThresholdStrategy):
 
     def _catch_up(self) -> None:
         """Start over with the rows of the lanes; what queries held stays."""
-        held = self._numbers.codes(self._held.keys.astype(np.int64))
+        held = self._numbers.codes(self._held.keys)
         self._start()
         kept = self.lanes.kept()
         order = np.argsort(kept.times, kind="stable")
