@@ -252,20 +252,6 @@ def window_start(rows: Rows, k: int, start: int) -> int:
 
 
 @inlined
-def count_within(rows: Rows, k: int, start: int, low: Any, high: Any) -> bool:
-    """Whether key k has `low` to `high` rows, at least one, at or after `start`.
-
-    No search: the row that is `low` from the end must lie in the window, the one that is
-    `high + 1` from the end must not.
-    """
-    n = rows.ends[k] - rows.firsts[k]
-    least = max(int(low), 1)
-    if high < least or n < least or rows.times[rows.ends[k] - least] < start:
-        return False
-    return bool(n <= high or rows.times[rows.ends[k] - int(high) - 1] < start)
-
-
-@inlined
 def rounding_margin(rows: Rows, k: int) -> float:
     """How far `totals - before` of a key with float64 values can be from the exact sum."""
     return float(2.0**-52 * (rows.ends[k] - rows.begins[k] + 2) * rows.masses[k])

@@ -15,13 +15,13 @@ from typing import Literal, Protocol
 import numpy as np
 
 from standfast._numba import kernel
-from standfast.arrays import Int32s, Int64s
+from standfast.arrays import Int64s
 from standfast.indexes.key_numbers import KeyNumbers
 from standfast.indexes.keys import FAR, LEAST
 from standfast.indexes.lane_kernels import FARTHEST, Values
 from standfast.indexes.lanes import Lanes
 from standfast.operators.base import Crossings, ThresholdStrategy
-from standfast.operators.key_threshold.searching import Found
+from standfast.operators.key_threshold.searching import Found, taken
 
 Function = Literal["COUNT", "SUM", "MIN", "MAX"]
 
@@ -93,14 +93,14 @@ class KeyedStrategy(ThresholdStrategy):
         self._lows = np.concatenate([self._lows, np.where(is_empty, FAR, lows[1])])[order]
         self._highs = np.concatenate([self._highs, np.where(is_empty, LEAST, highs[1])])[order]
         self._slots = np.concatenate([self._slots, slots])[order]
-        self._held = _taken(self._held, order)
+        self._held = taken(self._held, order)
         self._is_served = False
 
     def remove(self, slots: Int64s) -> None:
         kept = np.flatnonzero(~np.isin(self._slots, slots))
         self._slots, self._windows = self._slots[kept], self._windows[kept]
         self._lows, self._highs = self._lows[kept], self._highs[kept]
-        self._held = _taken(self._held, kept)
+        self._held = taken(self._held, kept)
         self._is_served = False
         self._may_shrink |= bool(self._windows.max(initial=-1) < self._reach)
 
@@ -192,25 +192,6 @@ class KeyedStrategy(ThresholdStrategy):
         if 2 * gone.size > living.size:
             self._holder.forget(gone)
             self._numbers.free(gone)
-
-
-def _taken(found: Found, places: Int64s) -> Found:
-    """What the queries at these places hold; places beyond the last hold nothing."""
-    counts = np.append(np.diff(found.offsets), np.zeros(1, np.int64))
-    n = found.offsets.size - 1
-    known = np.minimum(places, n)
-    counts = counts[known]
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    keys = np.empty(offsets[-1], np.int32)
-    _copy(found.offsets, found.keys, known, offsets, keys)
-    return Found(offsets, keys)
-
-
-@kernel
-def _copy(old: Int64s, keys: Int32s, places: Int64s, new: Int64s, out: Int32s) -> None:
-    for i in range(places.size):
-        n = new[i + 1] - new[i]
-        out[new[i] : new[i] + n] = keys[old[places[i]] : old[places[i]] + n]
 
 
 @kernel
