@@ -252,6 +252,20 @@ def window_start(rows: Rows, k: int, start: int) -> int:
 
 
 @inlined
+def count_within(times: Int64s, first: int, end: int, start: int, low: Any, high: Any) -> bool:
+    """Whether the rows from `first` to before `end` hold `low` to `high`, at least one, at or after
+    `start`.
+
+    No search: the row that is `low` from the end must lie in the window, the one that is
+    `high + 1` from the end must not.
+    """
+    n, least = end - first, max(int(low), 1)
+    if high < least or n < least or times[end - least] < start:
+        return False
+    return bool(n <= high or times[end - int(high) - 1] < start)
+
+
+@inlined
 def rounding_margin(rows: Rows, k: int) -> float:
     """How far `totals - before` of a key with float64 values can be from the exact sum."""
     return float(2.0**-52 * (rows.ends[k] - rows.begins[k] + 2) * rows.masses[k])

@@ -15,7 +15,7 @@ from standfast._numba import kernel
 from standfast.arrays import Int32s, Int64s
 from standfast.indexes.collective_index import NEVER, Served
 from standfast.indexes.growing import longer
-from standfast.indexes.key_rows import Rows, sum_within, window_start
+from standfast.indexes.key_rows import Rows, count_within, sum_within, window_start
 from standfast.indexes.level_times import NO_LEVEL, Levels, keys_between
 
 
@@ -138,20 +138,11 @@ def _counted(
     times: Int64s, firsts: Int64s, ends: Int64s, left: Int64s,
     start: int, low: Any, high: Any, keys: Int32s, n: int,
 ) -> int:  # fmt: skip
-    """Write those keys that have `low` to `high` rows, at least one, at or after `start`.
-
-    No search: the row that is `low` from the end must lie in the window, the one that is
-    `high + 1` from the end must not.
-    """
-    least = max(int(low), 1)
+    """Write those keys that have `low` to `high` rows, at least one, at or after `start`."""
     for i in range(left.size):
         k = left[i]
-        end, size = ends[k], ends[k] - firsts[k]
-        if high < least or size < least or times[end - least] < start:
-            continue
-        if size <= high or times[end - int(high) - 1] < start:
-            keys[n] = k
-            n += 1
+        keys[n] = k
+        n += count_within(times, firsts[k], ends[k], start, low, high)
     return n
 
 
