@@ -17,7 +17,7 @@ MOST = np.iinfo(np.int64).max
 
 @kernel
 def counted(rows: Rows, k: int, start: int, low: int, high: int) -> bool:
-    return count_within(rows, k, start, low, high)
+    return count_within(rows.times, rows.firsts[k], rows.ends[k], start, low, high)
 
 
 @kernel

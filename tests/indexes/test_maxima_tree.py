@@ -11,6 +11,7 @@ from standfast._numba import kernel
 from standfast.arrays import Int32s
 from standfast.indexes.key_maxima import KeyMaxima, Peaks
 from standfast.indexes.maxima_tree import MaximaTree, Tree, keys_with_maximum
+from standfast.indexes.young_lists import BEGIN, SIZE, YOUNG
 
 MOST, LEAST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
@@ -76,6 +77,23 @@ def test_only_rows_that_can_be_a_maximum_are_kept():
     assert maxima.without_rows(np.array([0, 7])).tolist() == [0]
 
 
+def test_a_row_that_displaces_very_many_finds_room_for_its_moves():
+    tree = MaximaTree(KeyMaxima(), leaf=1)
+    for time in range(300):
+        tree.insert(np.array([0]), np.array([time]), np.array([900 - time]), 0)
+    tree.insert(np.array([0]), np.array([300]), np.array([1000]), 0)
+    tree.check()
+    assert tree.maxima.n_rows == 1
+    assert found(tree, 5, 1000, 1000) == [0]
+
+
+def test_rows_that_a_later_one_of_their_batch_beats_are_left_out():
+    maxima = KeyMaxima()
+    numbers, values = np.array([3, 1, 3, 1, 3]), np.array([5, 9, 7, 2, 7])
+    assert maxima.unbeaten(numbers, values).tolist() == [1, 3, 4]
+    assert maxima.unbeaten(numbers[:0], values[:0]).tolist() == []
+
+
 def test_a_time_with_many_rows_is_a_leaf_of_its_own():
     tree = MaximaTree(KeyMaxima(), leaf=4)
     for time in range(6):
@@ -83,7 +101,7 @@ def test_a_time_with_many_rows_is_a_leaf_of_its_own():
     tree.check()
     # Nobody is looked at one by one: all keys stand in order of their values.
     room = tree.tree.cuts.size
-    assert tree.tree.sizes[2 * room :].sum() == 0
+    assert tree.tree.lists.heads[2 * room :, YOUNG].sum() == 0
     assert found(tree, 30, 50, 52) == [45, 46, 47]
     assert tree.memory_bytes() > 0
 
@@ -93,7 +111,8 @@ def test_a_segment_in_the_wrong_place_is_noticed():
     for time in range(8):
         tree.insert(np.array([time % 2]), np.array([time]), np.array([9 - time]), 0)
     tree.check()
-    node = int(np.flatnonzero(tree.tree.sizes[: 2 * tree.tree.cuts.size])[0])
-    tree.tree.entries[2 * tree.tree.begins[node]] += 1
+    heads = tree.tree.lists.heads[: 2 * tree.tree.cuts.size]
+    node = int(np.flatnonzero(heads[:, SIZE] + heads[:, YOUNG])[0])
+    tree.tree.lists.values[heads[node, BEGIN]] += 1
     with pytest.raises(AssertionError, match="segments differ"):
         tree.check()

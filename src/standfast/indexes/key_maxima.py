@@ -40,6 +40,8 @@ class KeyMaxima:
     def __init__(self) -> None:
         self.peaks = Peaks(*(np.zeros(0, np.int64) for _ in range(6)))
         self._used = 0
+        self._counts = np.zeros(0, np.int64)  # by key, all 0 between calls
+        self._most = np.empty(0, np.int64)  # by key, of no meaning between calls
 
     @property
     def n_rows(self) -> int:
@@ -49,21 +51,34 @@ class KeyMaxima:
         """Have room for these rows, given by the number of their key."""
         if not numbers.size:
             return
-        have, wanted = self.peaks.begins.size, int(numbers.max()) + 1
-        if wanted > have:
-            more = np.zeros(max(wanted, 2 * have) - have, np.int64)
-            self.peaks = Peaks(
-                *self.peaks[:2], *(np.concatenate([array, more]) for array in self.peaks[2:])
-            )
-        touched, counts = np.unique(numbers, return_counts=True)
+        self._know(numbers)
+        touched, counts = _lacking(self.peaks, numbers, self._counts)
+        if not touched.size:
+            return
         peaks, move = self.peaks, moves(self.peaks, touched, counts, self._used)
         if move.used > peaks.times.size:
-            move = packed(peaks, touched, counts)
+            move = packed(peaks, *np.unique(numbers, return_counts=True))
             pool = np.zeros((2, 2 * move.used), np.int64)
             self.peaks = Peaks(pool[0], pool[1], *peaks[2:])
         self._used = move.used
         peaks.rooms[move.keys] = move.rooms
         _move(peaks, self.peaks, move.keys, move.begins)
+
+    def unbeaten(self, numbers: Int64s, values: Int64s) -> Int64s:
+        """The places of rows that no later one of the same key and batch equals or beats."""
+        self._know(numbers)
+        return _unbeaten(numbers, values, self._counts, self._most)
+
+    def _know(self, numbers: Int64s) -> None:
+        """Have arrays that are long enough for these keys."""
+        have, wanted = self.peaks.begins.size, int(numbers.max(initial=-1)) + 1
+        if wanted > have:
+            more = np.zeros(max(wanted, 2 * have) - have, np.int64)
+            self.peaks = Peaks(
+                *self.peaks[:2], *(np.concatenate([array, more]) for array in self.peaks[2:])
+            )
+            self._counts = np.zeros(self.peaks.begins.size, np.int64)
+            self._most = self._counts.copy()
 
     def insert(self, numbers: Int64s, times: Int64s, values: Int64s) -> None:
         """Take in rows; fastest when their times ascend."""
@@ -81,7 +96,7 @@ class KeyMaxima:
         return without
 
     def memory_bytes(self) -> int:
-        return sum(array.nbytes for array in self.peaks)
+        return sum(array.nbytes for array in (*self.peaks, self._counts, self._most))
 
     def check(self) -> None:
         check_blocks(self.peaks)
@@ -102,6 +117,38 @@ def _move(old: Peaks, new: Peaks, keys: Int64s, begins: Int64s) -> None:
             new.times[at + j] = old.times[first + j]
             new.values[at + j] = old.values[first + j]
         new.begins[k], new.firsts[k], new.ends[k] = at, at, at + n
+
+
+@kernel
+def _lacking(peaks: Peaks, numbers: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    """The keys that have no room for their rows, and how many these are; `counts` are zeros."""
+    keys, n = np.empty(numbers.size, np.int64), 0
+    for i in range(numbers.size):
+        k = numbers[i]
+        counts[k] += 1
+        if peaks.ends[k] + counts[k] == peaks.begins[k] + peaks.rooms[k] + 1:
+            keys[n] = k
+            n += 1
+    lacking = keys[:n].copy()
+    n_rows = counts[lacking]
+    for i in range(numbers.size):
+        counts[numbers[i]] = 0
+    return lacking, n_rows
+
+
+@kernel
+def _unbeaten(numbers: Int64s, values: Int64s, counts: Int64s, most: Int64s) -> Int64s:
+    """See `KeyMaxima.unbeaten`; `counts` are zeros."""
+    kept, n = np.empty(numbers.size, np.int64), numbers.size
+    for i in range(numbers.size - 1, -1, -1):
+        k = numbers[i]
+        if counts[k] == 0 or values[i] > most[k]:
+            counts[k], most[k] = 1, values[i]
+            n -= 1
+            kept[n] = i
+    for i in range(numbers.size):
+        counts[numbers[i]] = 0
+    return kept[n:].copy()
 
 
 @kernel

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from standfast._numba import inlined, kernel
-from standfast.arrays import Int64s
+from standfast.arrays import Int32s, Int64s
 
 NONE = -1
 LEAST_ROOM = 16
@@ -52,9 +52,11 @@ class KeyNumbers:
             )  # fmt: skip
         return out
 
-    def codes(self, numbers: Int64s) -> Int64s:
+    def codes(self, numbers: Int32s | Int64s) -> Int64s:
         """The code behind each number."""
-        return self._codes[numbers]
+        out = np.empty(numbers.size, np.int64)
+        _take(self._codes, numbers, out)
+        return out
 
     def living(self) -> Int64s:
         """All numbers that belong to a code, ascending."""
@@ -124,6 +126,12 @@ def _give(
             table[place], codes[number], is_living[number] = number, wanted[i], True
         out[i] = table[place]
     return wanted.size, n_free
+
+
+@kernel
+def _take(codes: Int64s, numbers: Int32s | Int64s, out: Int64s) -> None:
+    for i in range(numbers.size):
+        out[i] = codes[numbers[i]]
 
 
 @kernel

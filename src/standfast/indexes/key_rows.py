@@ -252,17 +252,17 @@ def window_start(rows: Rows, k: int, start: int) -> int:
 
 
 @inlined
-def count_within(rows: Rows, k: int, start: int, low: Any, high: Any) -> bool:
-    """Whether key k has `low` to `high` rows, at least one, at or after `start`.
+def count_within(times: Int64s, first: int, end: int, start: int, low: Any, high: Any) -> bool:
+    """Whether the rows from `first` to before `end` hold `low` to `high`, at least one, at or after
+    `start`.
 
     No search: the row that is `low` from the end must lie in the window, the one that is
     `high + 1` from the end must not.
     """
-    n = rows.ends[k] - rows.firsts[k]
-    least = max(int(low), 1)
-    if high < least or n < least or rows.times[rows.ends[k] - least] < start:
+    n, least = end - first, max(int(low), 1)
+    if high < least or n < least or times[end - least] < start:
         return False
-    return bool(n <= high or rows.times[rows.ends[k] - int(high) - 1] < start)
+    return bool(n <= high or times[end - int(high) - 1] < start)
 
 
 @inlined

@@ -18,48 +18,63 @@ of the leaf of the start are looked at one by one. A leaf takes about LEAF rows,
 time stay together: a time with many rows is a leaf of its own, which its rows cover whole.
 
 Invariant  of every key a segment stands in the nodes that make up the leaves strictly between those
-           of its ends, and in its last leaf if that is a single time, else the key is listed there;
-           every list but those of keys ascends by (value, key).
-Cost       search O(log^2 N + LEAF + answer); a row O(log N) lists, searched in O(log N) each and
-           moved up by one place (memory O(keys) in the worst case); amortised rebuilding
-           O(log N) a row; space O(N log N). N counts rows that matter only.
+           of its ends, and in its last leaf if that is a single time, else the key is listed there.
+Cost       search O(log^2 N + LEAF + answer); a row O(log N) lists, each changed as `young_lists`
+           says; amortised rebuilding O(log N) a row; space O(N log N). N counts rows that matter
+           only, and rows that a later row of their batch equals or beats are left out before.
 Paper      [shared-windows] Fig. 1 states bounds for MAX and MIN without the algorithm; this is ours
            (decision 015).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from standfast._numba import inlined, kernel
 from standfast.arrays import Int32s, Int64s
-from standfast.indexes.key_maxima import KeyMaxima, Peaks, displaced, first_from, replace
+from standfast.indexes.key_maxima import (
+    KeyMaxima,
+    Peaks,
+    displaced,
+    first_from,
+    replace,
+)
 from standfast.indexes.key_rows import Bools
 from standfast.indexes.keys import FAR, LEAST
+from standfast.indexes.young_lists import (
+    BEGIN,
+    IS_FULL,
+    YOUNG,
+    Lists,
+    change,
+    check_lists,
+    entries_of,
+    fill,
+    keys_within,
+    made,
+)
 
 LEAF = 16
 LEAST_LEAVES = 16
 # A new tree has room for this many rows, or three times as many as it is made of.
 FEW = 4096
-MOST_NODES = 128
-N_LEAVES, USED, LATEST, IS_FULL = range(4)
+# Changes of lists that are collected before they are done.
+MOVES = 4096
+N_LEAVES, LATEST = range(2)
 
 
 class Tree(NamedTuple):
     """What kernels see. Node 1 is the root, n has the children 2 n and 2 n + 1.
 
-    Leaf i is node `room + i`; its list of keys stands at `2 room + i` of the same arrays.
+    Leaf i is node `room + i`; the keys that cover it in part are in list `2 room + i`.
     """
 
     cuts: Int64s  # where each leaf begins; leaf 0 has no beginning
     is_single: Bools  # whether a leaf is one time
-    begins: Int64s  # of each list in the pool
-    sizes: Int64s
-    rooms: Int64s
-    entries: Int64s  # the pool: value and key of entry i at 2 i and 2 i + 1
-    state: Int64s  # N_LEAVES, USED of the pool, LATEST time, IS_FULL: must be made again
+    lists: Lists  # by node; IS_FULL also when there are no leaves left
+    state: Int64s  # N_LEAVES, LATEST time
 
 
 class MaximaTree:
@@ -69,20 +84,29 @@ class MaximaTree:
         self.maxima = maxima
         self.leaf = leaf
         self.few = few
+        self._moves = np.empty((3, MOVES), np.int64)
         self._build()
 
     def insert(self, numbers: Int64s, times: Int64s, values: Int64s, oldest: int) -> None:
         """Take in rows whose times ascend; rows before `oldest` may be let go."""
-        if numbers.size > max(self.few, 2 * self.maxima.n_rows):
-            # Most of these rows would come and go within the batch.
+        kept = self.maxima.unbeaten(numbers, values)
+        numbers, times, values = numbers[kept], times[kept], values[kept]
+        if numbers.size > self.few and numbers.size > 2 * self.maxima.n_rows:
+            # Most of the tree would be new.
             self.maxima.insert(numbers, times, values)
             self.settle(oldest)
             return
         self.maxima.make_room(numbers)
-        late = times[times > self.tree.state[LATEST]]
-        _cut(self.tree, late, self.leaf)
-        _insert(self.maxima.peaks, self.tree, numbers, times, values)
-        if self.tree.state[IS_FULL]:
+        _cut(self.tree, times[times > self.tree.state[LATEST]], self.leaf)
+        done = 0
+        while done < numbers.size and not self.tree.lists.state[IS_FULL]:
+            before, peaks, tree = done, self.maxima.peaks, self.tree
+            done, n = _insert(peaks, tree, numbers, times, values, done, *self._moves)
+            change(tree.lists, *self._moves[:, :n])
+            if done == before:  # a row that displaces very many
+                self._moves = np.empty((3, 2 * self._moves.shape[1]), np.int64)
+        if self.tree.lists.state[IS_FULL]:
+            self.maxima.insert(numbers[done:], times[done:], values[done:])
             self.settle(oldest)
 
     def settle(self, oldest: int) -> None:
@@ -91,41 +115,40 @@ class MaximaTree:
         self._build()
 
     def memory_bytes(self) -> int:
-        return sum(array.nbytes for array in self.tree)
+        own = (self.tree.cuts, self.tree.is_single, *self.tree.lists)
+        return sum(array.nbytes for array in own)
 
     def check(self) -> None:
         self.maxima.check()
         tree, n_leaves = self.tree, int(self.tree.state[N_LEAVES])
         room = tree.cuts.size
-        assert not tree.state[IS_FULL], "a tree that is full was kept"
+        assert not tree.lists.state[IS_FULL], "a tree that is full was kept"
         cuts = tree.cuts[:n_leaves]
         assert np.all(cuts[:-1] < cuts[1:]), "cuts do not ascend"
-        found: dict[int, list[tuple[int, int]]] = {}
-        for node in range(3 * room):
-            span = slice(tree.begins[node], tree.begins[node] + tree.sizes[node])
-            entries = [(v, k) for v, k in tree.entries.reshape(-1, 2)[span].tolist()]
-            if node < 2 * room:
-                assert entries == sorted(set(entries)), f"node {node} is out of order"
-            if entries:
-                found[node] = entries
+        check_lists(tree.lists)
         wanted = self._wanted()
-        listed = {n: {k for _, k in e} for n, e in found.items() if n >= 2 * room}
-        assert all(wanted.get(n, set()) <= listed.get(n, set()) for n in wanted if n >= 2 * room), (
-            "a leaf does not list a key"
-        )
-        nodes = {n: set(e) for n, e in found.items() if n < 2 * room}
-        assert nodes == {n: e for n, e in wanted.items() if n < 2 * room}, "segments differ"
+        for i in range(3 * room):
+            found, right = set(entries_of(tree.lists, i)), wanted.get(i, set())
+            if i < 2 * room:
+                assert found == right, f"node {i}: segments differ"
+            else:
+                listed = {k for _, k in found}
+                assert {k for _, k in right} <= listed, f"leaf {i - 2 * room} does not list a key"
 
-    def _wanted(self) -> dict[int, set[Any]]:
-        """What each node should hold, leaf by leaf from the definition."""
-        tree, peaks = self.tree, self.maxima.peaks
-        room, wanted = tree.cuts.size, dict[int, set[Any]]()
-        for k in range(peaks.begins.size):
-            for at in range(peaks.firsts[k], peaks.ends[k]):
-                nodes, entry = np.empty(MOST_NODES, np.int64), (int(peaks.values[at]), k)
-                for node in nodes[: _nodes(tree, peaks, k, at, nodes)].tolist():
-                    wanted.setdefault(node, set()).add(entry if node < 2 * room else k)
+    def _wanted(self) -> dict[int, set[tuple[int, int]]]:
+        """What each list should hold, row by row from the definition."""
+        peaks, wanted = self.maxima.peaks, dict[int, set[tuple[int, int]]]()
+        rows = np.empty((4, self.maxima.n_rows), np.int64)
+        _gather(peaks, *rows)
+        for node, value, k in self._segments_of(rows[0], rows[1]).T.tolist():
+            wanted.setdefault(node, set()).add((value, k))
         return wanted
+
+    def _segments_of(self, numbers: Int64s, places: Int64s) -> Int64s:
+        """Where the segments of these rows stand: lists, values and keys."""
+        segments = np.empty((3, numbers.size * _most_nodes(self.tree.cuts.size)), np.int64)
+        n = _segments(self.maxima.peaks, self.tree, numbers, places, *segments)
+        return segments[:, :n]
 
     def _build(self) -> None:
         peaks = self.maxima.peaks
@@ -137,27 +160,20 @@ class MaximaTree:
         room = LEAST_LEAVES
         while room * self.leaf < 4 * (n + self.few):
             room *= 2
-        nothing = np.zeros(3 * room, np.int64)
         self.tree = Tree(
             cuts=np.full(room, FAR, np.int64), is_single=np.zeros(room, np.bool_),
-            begins=nothing, sizes=nothing.copy(), rooms=nothing,
-            entries=np.empty(0, np.int64), state=np.zeros(4, np.int64),
+            lists=made(np.zeros(3 * room, np.int64), spare=0, n_sorted=2 * room),
+            state=np.array([1, LEAST]),
         )  # fmt: skip
-        self.tree.cuts[0], self.tree.state[N_LEAVES], self.tree.state[LATEST] = LEAST, 1, LEAST
+        self.tree.cuts[0] = LEAST
         _cut(self.tree, ascending, self.leaf)
         order = np.lexsort((numbers, values))
-        sizes = np.zeros(3 * room, np.int64)
-        _count(peaks, self.tree, numbers[order], places[order], sizes)
-        rooms = np.where(sizes > 0, sizes + (sizes >> 1) + 2, 0)
-        ends = np.cumsum(rooms)
-        used = int(ends[-1])
+        segments = self._segments_of(numbers[order], places[order])
+        sizes = np.bincount(segments[0], minlength=3 * room)
         # Every row that comes until the next making may ask for some new lists.
-        size = 2 * used + 64 * self.few
-        self.tree = self.tree._replace(
-            begins=ends - rooms, rooms=rooms, entries=np.empty(2 * size, np.int64)
-        )
-        self.tree.state[USED] = used
-        _fill(peaks, self.tree, numbers[order], places[order])
+        lists = made(sizes, spare=64 * self.few, n_sorted=2 * room)
+        self.tree = self.tree._replace(lists=lists)
+        fill(lists, *segments)
         if n:
             self.tree.state[LATEST] = ascending[-1]
 
@@ -175,7 +191,7 @@ def _gather(peaks: Peaks, numbers: Int64s, places: Int64s, times: Int64s, values
 @kernel
 def _cut(tree: Tree, times: Int64s, leaf: int) -> None:
     """Cut time beyond the latest row into leaves for rows of these ascending times."""
-    i, held = 0, tree.sizes[2 * tree.cuts.size + tree.state[N_LEAVES] - 1]
+    i, held = 0, tree.lists.heads[2 * tree.cuts.size + tree.state[N_LEAVES] - 1, YOUNG]
     while i < times.size:
         same = i + 1
         while same < times.size and times[same] == times[i]:
@@ -186,7 +202,7 @@ def _cut(tree: Tree, times: Int64s, leaf: int) -> None:
             held = 0
         held += same - i
         if heavy:
-            tree.is_single[tree.state[N_LEAVES] - 1] = tree.state[IS_FULL] == 0
+            tree.is_single[tree.state[N_LEAVES] - 1] = tree.lists.state[IS_FULL] == 0
             _begin_leaf(tree, times[i] + 1)
             held = 0
         i = same
@@ -198,18 +214,21 @@ def _begin_leaf(tree: Tree, time: int) -> None:
     if tree.cuts[n - 1] == time:
         return
     if n == tree.cuts.size:
-        tree.state[IS_FULL] = 1
+        tree.lists.state[IS_FULL] = 1
         return
     tree.cuts[n] = time
     tree.state[N_LEAVES] = n + 1
 
 
 @inlined
-def _leaf_of(tree: Tree, time: int) -> int:
-    low, high = 0, tree.state[N_LEAVES]
+def _leaf_of(cuts: Int64s, n_leaves: int, time: int) -> int:
+    """The leaf that holds a time, mostly the last one."""
+    if cuts[n_leaves - 1] <= time:
+        return n_leaves - 1
+    low, high = 0, n_leaves
     while low + 1 < high:
         middle = (low + high) >> 1
-        if tree.cuts[middle] <= time:
+        if cuts[middle] <= time:
             low = middle
         else:
             high = middle
@@ -217,140 +236,101 @@ def _leaf_of(tree: Tree, time: int) -> int:
 
 
 @inlined
-def _nodes(tree: Tree, peaks: Peaks, k: int, at: int, out: Int64s) -> int:
-    """The lists that the segment of a row of key k stands in; how many."""
-    room, n = tree.cuts.size, 0
-    last = _leaf_of(tree, peaks.times[at])
-    low, high = room, room + last
-    if at > peaks.firsts[k]:
-        low += _leaf_of(tree, peaks.times[at - 1]) + 1
+def _most_nodes(room: int) -> int:
+    """No segment stands in more lists than this."""
+    n = 1
+    while room > 1:
+        n, room = n + 2, room >> 1
+    return n
+
+
+@inlined
+def _write(
+    room: int, first: int, last: int, is_whole: bool, value: int, k: int,
+    nodes: Int64s, values: Int64s, keys: Int64s, n: int,
+) -> int:  # fmt: skip
+    """Write where a segment stands that begins before leaf `first` and ends in leaf `last`.
+
+    As (list, value, key) from place n on; how many there are now. `is_whole` tells whether it
+    covers its last leaf. With `~key` for `k` it leaves, but it stays in the plain list of a leaf,
+    where it is passed over.
+    """
+    low, high, end = room + first, room + last, n
     while low < high:
         if low & 1:
-            out[n] = low
-            low, n = low + 1, n + 1
+            nodes[end] = low
+            low, end = low + 1, end + 1
         if high & 1:
             high -= 1
-            out[n] = high
-            n += 1
+            nodes[end] = high
+            end += 1
         low, high = low >> 1, high >> 1
-    out[n] = room + last if tree.is_single[last] else 2 * room + last
-    return n + 1
+    nodes[end] = room + last if is_whole else 2 * room + last
+    end += is_whole or k >= 0
+    for j in range(n, end):
+        values[j], keys[j] = value, k
+    return end
 
 
 @kernel
-def _count(peaks: Peaks, tree: Tree, numbers: Int64s, places: Int64s, sizes: Int64s) -> None:
-    """How many entries each list will have."""
-    nodes = np.empty(MOST_NODES, np.int64)
+def _segments(
+    peaks: Peaks, tree: Tree, numbers: Int64s, places: Int64s,
+    nodes: Int64s, values: Int64s, keys: Int64s,
+) -> int:  # fmt: skip
+    """Write where the segments of rows stand, as (list, value, key); how many."""
+    cuts, n_leaves, n = tree.cuts, tree.state[N_LEAVES], 0
     for i in range(numbers.size):
-        for j in range(_nodes(tree, peaks, numbers[i], places[i], nodes)):
-            sizes[nodes[j]] += 1
+        k, at, first = numbers[i], places[i], 0
+        if at > peaks.firsts[k]:
+            first = _leaf_of(cuts, n_leaves, peaks.times[at - 1]) + 1
+        last = _leaf_of(cuts, n_leaves, peaks.times[at])
+        n = _write(
+            cuts.size, first, last, tree.is_single[last], peaks.values[at], k,
+            nodes, values, keys, n,
+        )  # fmt: skip
+    return n
 
 
 @kernel
-def _fill(peaks: Peaks, tree: Tree, numbers: Int64s, places: Int64s) -> None:
-    """Append the segments of rows, which ascend by (value, key), to their lists."""
-    nodes = np.empty(MOST_NODES, np.int64)
-    for i in range(numbers.size):
-        k, at = numbers[i], places[i]
-        for j in range(_nodes(tree, peaks, k, at, nodes)):
-            node = nodes[j]
-            if node >= 2 * tree.cuts.size and _is_listed(tree, node, k):
-                continue
-            place = tree.begins[node] + tree.sizes[node]
-            tree.entries[2 * place], tree.entries[2 * place + 1] = peaks.values[at], k
-            tree.sizes[node] += 1
+def _insert(
+    peaks: Peaks, tree: Tree, numbers: Int64s, times: Int64s, values: Int64s, done: int,
+    nodes: Int64s, moved_values: Int64s, moved_keys: Int64s,
+) -> tuple[int, int]:  # fmt: skip
+    """Take rows from `done` on into the maxima of their keys, and write how segments move.
 
-
-@kernel
-def _insert(peaks: Peaks, tree: Tree, numbers: Int64s, times: Int64s, values: Int64s) -> None:
-    """Take rows into the maxima of their keys, and move segments in the tree accordingly."""
-    nodes = np.empty(MOST_NODES, np.int64)
-    for i in range(numbers.size):
+    How far, and how many moves: it stops before a row whose moves might not fit. Helpers are given
+    arrays, not tuples: a kernel counts the references to all that it hands on.
+    """
+    cuts, is_single, n_leaves = tree.cuts, tree.is_single, tree.state[N_LEAVES]
+    n, most = 0, _most_nodes(cuts.size)
+    for i in range(done, numbers.size):
         k, time = numbers[i], times[i]
         low, high = displaced(peaks, k, time, values[i])
-        if low >= 0:
-            # The row behind the new one begins later from now on.
-            last = high + (high < peaks.ends[k])
-            for at in range(low, last):
-                _remove_segment(tree, peaks, k, at, nodes)
-            replace(peaks, k, low, high, time, values[i])
-            for at in range(low, low + 1 + last - high):
-                _add_segment(tree, peaks, k, at, nodes)
+        if low < 0:
+            continue
+        # The row behind the new one begins later from now on.
+        last = high + (high < peaks.ends[k])
+        if n + (2 * (last - low) + 1) * most > nodes.size:
+            return i, n
+        begin = 0
+        if low > peaks.firsts[k]:
+            begin = _leaf_of(cuts, n_leaves, peaks.times[low - 1]) + 1
+        n_gone = last - low
+        n_moved = n_gone + 1 + last - high
+        first = begin
+        for j in range(n_moved):
+            if j == n_gone:
+                replace(peaks, k, low, high, time, values[i])
+                first = begin
+            at = low + j if j < n_gone else low + j - n_gone
+            leaf = _leaf_of(cuts, n_leaves, peaks.times[at])
+            n = _write(
+                cuts.size, first, leaf, is_single[leaf], peaks.values[at],
+                ~k if j < n_gone else k, nodes, moved_values, moved_keys, n,
+            )  # fmt: skip
+            first = leaf + 1
         tree.state[LATEST] = max(tree.state[LATEST], time)
-
-
-@inlined
-def _add_segment(tree: Tree, peaks: Peaks, k: int, at: int, nodes: Int64s) -> None:
-    if tree.state[IS_FULL]:
-        return
-    for j in range(_nodes(tree, peaks, k, at, nodes)):
-        node, value = nodes[j], peaks.values[at]
-        size, begin = tree.sizes[node], tree.begins[node]
-        is_list = node >= 2 * tree.cuts.size
-        if is_list and _is_listed(tree, node, k):
-            continue
-        if size == tree.rooms[node]:
-            if not _enlarge(tree, node):
-                return
-            begin = tree.begins[node]
-        place = begin + size
-        if not is_list:
-            place = _place(tree, node, value, k)
-            for other in range(2 * (begin + size) + 1, 2 * place + 1, -1):
-                tree.entries[other] = tree.entries[other - 2]
-        tree.entries[2 * place], tree.entries[2 * place + 1] = value, k
-        tree.sizes[node] = size + 1
-
-
-@inlined
-def _remove_segment(tree: Tree, peaks: Peaks, k: int, at: int, nodes: Int64s) -> None:
-    """Take a segment out; a key stays in the list of a leaf and is passed over there."""
-    if tree.state[IS_FULL]:
-        return
-    for j in range(_nodes(tree, peaks, k, at, nodes)):
-        node = nodes[j]
-        if node >= 2 * tree.cuts.size:
-            continue
-        tree.sizes[node] -= 1
-        place = _place(tree, node, peaks.values[at], k)
-        for other in range(2 * place, 2 * (tree.begins[node] + tree.sizes[node])):
-            tree.entries[other] = tree.entries[other + 2]
-
-
-@inlined
-def _place(tree: Tree, node: int, value: int, k: int) -> int:
-    """The first place of a list whose entry is not before (value, k)."""
-    low, high = tree.begins[node], tree.begins[node] + tree.sizes[node]
-    while low < high:
-        middle = (low + high) >> 1
-        found = tree.entries[2 * middle]
-        if found < value or (found == value and tree.entries[2 * middle + 1] < k):
-            low = middle + 1
-        else:
-            high = middle
-    return int(low)
-
-
-@inlined
-def _is_listed(tree: Tree, node: int, k: int) -> bool:
-    for i in range(tree.begins[node], tree.begins[node] + tree.sizes[node]):
-        if tree.entries[2 * i + 1] == k:
-            return True
-    return False
-
-
-@kernel
-def _enlarge(tree: Tree, node: int) -> bool:
-    """Give a list twice its room at the end of the pool; not when that is full."""
-    room, size, begin = max(2 * tree.rooms[node], 4), tree.sizes[node], tree.begins[node]
-    used = tree.state[USED]
-    if 2 * (used + room) > tree.entries.size:
-        tree.state[IS_FULL] = 1
-        return False
-    for i in range(2 * size):
-        tree.entries[2 * used + i] = tree.entries[2 * begin + i]
-    tree.begins[node], tree.rooms[node], tree.state[USED] = used, room, used + room
-    return True
+    return numbers.size, n
 
 
 @inlined
@@ -358,20 +338,17 @@ def keys_with_maximum(
     tree: Tree, peaks: Peaks, start: int, low: int, high: int, out: Int32s, n: int
 ) -> int:
     """Write the keys whose maximum from `start` on is `low` to `high`, from place n on."""
-    room, leaf = tree.cuts.size, _leaf_of(tree, start)
+    heads, values, keys = tree.lists.heads, tree.lists.values, tree.lists.keys
+    cuts, n_leaves, room = tree.cuts, tree.state[N_LEAVES], tree.cuts.size
+    leaf = _leaf_of(cuts, n_leaves, start)
     node = room + leaf
     while node > 0:
-        end = tree.begins[node] + tree.sizes[node]
-        i = _place(tree, node, low, 0)
-        while i < end and tree.entries[2 * i] <= high:
-            out[n] = tree.entries[2 * i + 1]
-            i, n = i + 1, n + 1
+        n = keys_within(heads, values, keys, node, low, high, out, n)
         node >>= 1
-    listed = 2 * room + leaf
-    begins = tree.cuts[leaf]
-    ends = tree.cuts[leaf + 1] if leaf + 1 < tree.state[N_LEAVES] else FAR
-    for i in range(tree.begins[listed], tree.begins[listed] + tree.sizes[listed]):
-        k = tree.entries[2 * i + 1]
+    begins, ends = cuts[leaf], cuts[leaf + 1] if leaf + 1 < n_leaves else FAR
+    first = heads[2 * room + leaf, BEGIN]
+    for i in range(first, first + heads[2 * room + leaf, YOUNG]):
+        k = keys[i]
         at = first_from(peaks, k, start)
         if at == peaks.ends[k] or not low <= peaks.values[at] <= high:
             continue

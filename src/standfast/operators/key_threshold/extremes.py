@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast._numba import kernel
-from standfast.arrays import Int64s
+from standfast.arrays import Int32s, Int64s
 from standfast.indexes.growing import longer
 from standfast.indexes.key_maxima import KeyMaxima, Peaks, first_from
 from standfast.indexes.maxima_tree import MaximaTree, Tree, keys_with_maximum
 from standfast.model.numbers import float_keys
-from standfast.operators.key_threshold.searching import Asked, Found
+from standfast.operators.key_threshold.searching import Asked, Found, taken
 
 NOTHING = np.empty(0, np.int64)
 
@@ -72,6 +72,7 @@ class IndexedExtremes(Extremes):
     def __init__(self, *, least: bool, is_float: bool) -> None:
         super().__init__(least=least, is_float=is_float)
         self.tree = MaximaTree(self.maxima)
+        self._room = 0  # as many keys as were found the last time
 
     def insert(self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], oldest: int) -> None:
         self.tree.insert(numbers, times, self._keys(values), oldest)
@@ -80,8 +81,13 @@ class IndexedExtremes(Extremes):
         self.tree.settle(oldest)
 
     def ask(self, places: Int64s, starts: Int64s) -> Found:
-        asked = Asked(starts, self.lows[places], self.highs[places])
-        return _search(self.tree.tree, self.maxima.peaks, asked)
+        # Windows that begin near each other one after the other: they read the same lists.
+        order = np.argsort(starts, kind="stable")
+        places = places[order]
+        asked = Asked(starts[order], self.lows[places], self.highs[places])
+        found = _search(self.tree.tree, self.maxima.peaks, asked, self._room)
+        self._room = found.keys.size
+        return taken(found, np.argsort(order))
 
     def memory_bytes(self) -> int:
         return self.maxima.memory_bytes() + self.tree.memory_bytes()
@@ -108,13 +114,28 @@ def _every_key(peaks: Peaks, asked: Asked) -> Found:
 
 
 @kernel
-def _search(tree: Tree, peaks: Peaks, asked: Asked) -> Found:
+def _search(tree: Tree, peaks: Peaks, asked: Asked, room: int) -> Found:
     n_keys = peaks.begins.size
     offsets = np.zeros(asked.starts.size + 1, np.int64)
-    keys, n = np.empty(n_keys + 1, np.int32), 0
-    for q in range(asked.starts.size):
-        if keys.size - n < n_keys + 1:
+    keys, q = np.empty(room + n_keys + 1, np.int32), 0
+    while q < asked.starts.size:
+        if keys.size - offsets[q] <= n_keys:
             keys = longer(keys, n_keys + 1)
-        n = keys_with_maximum(tree, peaks, asked.starts[q], asked.lows[q], asked.highs[q], keys, n)
-        offsets[q + 1] = n
-    return Found(offsets, keys[:n].copy())
+        q = _search_some(tree, peaks, asked, q, offsets, keys)
+    return Found(offsets, keys[: offsets[q]])
+
+
+@kernel
+def _search_some(
+    tree: Tree, peaks: Peaks, asked: Asked, q: int, offsets: Int64s, keys: Int32s
+) -> int:
+    """Answer queries from q on while there is room for all keys; the first that is left.
+
+    Making room stands apart: a kernel that makes arrays in its loop counts references there.
+    """
+    while q < asked.starts.size and keys.size - offsets[q] > peaks.begins.size:
+        offsets[q + 1] = keys_with_maximum(
+            tree, peaks, asked.starts[q], asked.lows[q], asked.highs[q], keys, offsets[q]
+        )
+        q += 1
+    return q

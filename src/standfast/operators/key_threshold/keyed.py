@@ -15,13 +15,13 @@ from typing import Literal, Protocol
 import numpy as np
 
 from standfast._numba import kernel
-from standfast.arrays import Int32s, Int64s
+from standfast.arrays import Int64s
 from standfast.indexes.key_numbers import KeyNumbers
 from standfast.indexes.keys import FAR, LEAST
 from standfast.indexes.lane_kernels import FARTHEST, Values
 from standfast.indexes.lanes import Lanes
 from standfast.operators.base import Crossings, ThresholdStrategy
-from standfast.operators.key_threshold.searching import Found
+from standfast.operators.key_threshold.searching import Found, taken
 
 Function = Literal["COUNT", "SUM", "MIN", "MAX"]
 
@@ -94,7 +94,7 @@ class KeyedStrategy(ThresholdStrategy):
         self._lows = np.concatenate([self._lows, np.where(is_empty, FAR, lows[1])])[order]
         self._highs = np.concatenate([self._highs, np.where(is_empty, LEAST, highs[1])])[order]
         self._slots = np.concatenate([self._slots, slots])[order]
-        self._held = _taken(self._held, order)
+        self._held = taken(self._held, order)
         self._is_asked = np.concatenate([self._is_asked, np.ones(slots.size, np.bool_)])[order]
         self._is_served = False
 
@@ -102,7 +102,7 @@ class KeyedStrategy(ThresholdStrategy):
         kept = np.flatnonzero(~np.isin(self._slots, slots))
         self._slots, self._windows = self._slots[kept], self._windows[kept]
         self._lows, self._highs = self._lows[kept], self._highs[kept]
-        self._held = _taken(self._held, kept)
+        self._held = taken(self._held, kept)
         self._is_asked = self._is_asked[kept]
         self._is_served = False
         self._may_shrink |= bool(self._windows.max(initial=-1) < self._reach)
@@ -130,7 +130,7 @@ class KeyedStrategy(ThresholdStrategy):
         found = self._ask(places[known])
         counts = np.zeros(slots.size + 1, np.int64)
         counts[known + 1] = np.diff(found.offsets)
-        return np.cumsum(counts), self._numbers.codes(found.keys.astype(np.int64))
+        return np.cumsum(counts), self._numbers.codes(found.keys)
 
     def changed(self, slots: Int64s | None = None) -> Crossings:
         if self._is_outdated:
@@ -142,8 +142,8 @@ class KeyedStrategy(ThresholdStrategy):
         if asked.size < n_queries:  # the others hold nothing, like places behind the last
             places = np.full(n_queries, n_queries)
             places[asked] = np.arange(asked.size)
-            found = _taken(found, places)
-            self._held = _taken(
+            found = taken(found, places)
+            self._held = taken(
                 self._held, np.where(self._is_asked, np.arange(n_queries), n_queries)
             )
         marks = np.zeros(self._numbers.room, np.int64)
@@ -185,7 +185,7 @@ class KeyedStrategy(ThresholdStrategy):
 
     def _catch_up(self) -> None:
         """Start over with the rows of the lanes; what queries held stays."""
-        held = self._numbers.codes(self._held.keys.astype(np.int64))
+        held = self._numbers.codes(self._held.keys)
         self._start()
         kept = self.lanes.kept()
         order = np.argsort(kept.times, kind="stable")
@@ -207,25 +207,6 @@ class KeyedStrategy(ThresholdStrategy):
         if 2 * gone.size > living.size:
             self._holder.forget(gone)
             self._numbers.free(gone)
-
-
-def _taken(found: Found, places: Int64s) -> Found:
-    """What the queries at these places hold; places beyond the last hold nothing."""
-    counts = np.append(np.diff(found.offsets), np.zeros(1, np.int64))
-    n = found.offsets.size - 1
-    known = np.minimum(places, n)
-    counts = counts[known]
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    keys = np.empty(offsets[-1], np.int32)
-    _copy(found.offsets, found.keys, known, offsets, keys)
-    return Found(offsets, keys)
-
-
-@kernel
-def _copy(old: Int64s, keys: Int32s, places: Int64s, new: Int64s, out: Int32s) -> None:
-    for i in range(places.size):
-        n = new[i + 1] - new[i]
-        out[new[i] : new[i] + n] = keys[old[places[i]] : old[places[i]] + n]
 
 
 @kernel

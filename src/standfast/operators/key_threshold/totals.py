@@ -11,7 +11,7 @@ from standfast.arrays import Int64s
 from standfast.indexes.collective_index import PER_SIZE, CollectiveIndex, Served
 from standfast.indexes.key_rows import KeyRows
 from standfast.model.numbers import INF_KEY, floats_of
-from standfast.operators.key_threshold.searching import Asked, Found, every_key, named_keys
+from standfast.operators.key_threshold.searching import Asked, Found, every_key, named_keys, taken
 
 NOTHING = np.empty(0, np.int64)
 
@@ -73,6 +73,7 @@ class IndexedTotals(Totals):
         super().__init__(counts=counts, is_float=is_float)
         self.index = CollectiveIndex(self.rows, counts=counts, per_size=per_size)
         self._served = Served(NOTHING, NOTHING, NOTHING, NOTHING)
+        self._room = 0  # as many keys as were found the last time
 
     def serve(self, lows: Int64s, highs: Int64s) -> None:
         super().serve(lows, highs)
@@ -83,12 +84,16 @@ class IndexedTotals(Totals):
 
     def search(self, places: Int64s, starts: Int64s, *, exact: bool) -> Found:
         """The keys of queries; without `exact` those of a relaxed range, which holds them all."""
-        asked = Asked(starts, self.lows[places], self.highs[places])
-        served = Served(*(level[places] for level in self._served))
-        return named_keys(
-            self.rows.rows, self.index.times.levels, served, self.index.odd(),
-            asked, self.counts, self.whole, exact,
+        # Queries of one level one after the other: what they read is near.
+        order = np.argsort(self._served.late[places], kind="stable")
+        places = places[order]
+        asked = Asked(starts[order], self.lows[places], self.highs[places])
+        found = named_keys(
+            self.rows.rows, self.index.times.levels, Served(*(s[places] for s in self._served)),
+            self.index.odd(), asked, self.counts, self.whole, exact, self._room,
         )  # fmt: skip
+        self._room = found.keys.size
+        return taken(found, np.argsort(order))
 
     def memory_bytes(self) -> int:
         return self.rows.memory_bytes() + self.index.memory_bytes()

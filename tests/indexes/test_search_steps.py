@@ -1,0 +1,86 @@
+"""What a search for keys reads: it grows with the answer, not with the number of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from standfast.indexes import level_times, maxima_tree
+from standfast.indexes.key_maxima import KeyMaxima
+from standfast.indexes.level_times import FAN, NO_LEVEL, LevelTimes, keys_between, put
+from standfast.indexes.maxima_tree import MaximaTree, keys_with_maximum
+from standfast.indexes.young_lists import SIZE, YOUNG
+
+MOST = np.iinfo(np.int64).max
+
+
+def plain(function: Any) -> Callable[..., Any]:
+    """A kernel as plain Python, whose helpers can be watched."""
+    return getattr(function, "py_func", function)
+
+
+def entries_of_levels(monkeypatch: pytest.MonkeyPatch, n_keys: int, n_answer: int) -> int:
+    """How many entries a search on levels reads that finds so many keys anywhere."""
+    levels, read = LevelTimes(), 0
+    levels.make_room(1, n_keys)
+    for k in np.random.default_rng(n_keys).permutation(n_keys)[:n_answer].tolist():
+        put(levels.levels, 0, k, 5)
+    below = level_times._below
+
+    def watched(tops, floors, early, time, blocks, n, out):
+        nonlocal read
+        read += FAN * n
+        return below(tops, floors, early, time, blocks, n, out)
+
+    monkeypatch.setattr(level_times, "_below", watched)
+    out = np.empty(levels.levels.times.shape[1], np.int64)
+    n = plain(keys_between)(levels.levels, 0, NO_LEVEL, 5, out.copy(), out)
+    monkeypatch.undo()
+    assert n == n_answer
+    return read
+
+
+def entries_of_maxima(monkeypatch: pytest.MonkeyPatch, n_keys: int, n_answer: int) -> int:
+    """How many lists a search for maxima opens, and how many entries it reads in them at most."""
+    rng, tree, read = np.random.default_rng(7), MaximaTree(KeyMaxima()), 0
+    for step in range(12):
+        numbers = np.sort(rng.permutation(n_keys)[: n_keys // 2])
+        times = step * 1000 + np.sort(rng.integers(0, 1000, numbers.size))
+        tree.insert(rng.permutation(numbers), times, rng.permutation(n_keys)[: numbers.size], 0)
+    best = np.sort(_maxima(tree, 4000))[-n_answer]
+    within = maxima_tree.keys_within
+
+    def watched(heads, values, keys, i, low, high, out, n):
+        nonlocal read
+        found = within(heads, values, keys, i, low, high, out, n)
+        read += 1 + found - n + int(heads[i, YOUNG]) + int(heads[i, SIZE]).bit_length()
+        return found
+
+    monkeypatch.setattr(maxima_tree, "keys_within", watched)
+    out = np.empty(n_keys + 1, np.int32)
+    peaks = tree.maxima.peaks
+    n = plain(keys_with_maximum)(tree.tree, peaks, 4000, int(best), MOST, out, 0)
+    monkeypatch.undo()
+    assert n_answer <= n <= 2 * n_answer
+    return read
+
+
+def _maxima(tree: MaximaTree, start: int) -> np.ndarray:
+    peaks, found = tree.maxima.peaks, []
+    for first, end in zip(peaks.firsts, peaks.ends, strict=True):
+        inside = peaks.values[first:end][peaks.times[first:end] >= start]
+        found += [int(inside[0])] if inside.size else []
+    return np.array(found)
+
+
+@pytest.mark.parametrize("entries_read", [entries_of_levels, entries_of_maxima])
+def test_what_a_search_reads_grows_with_the_answer_and_not_with_the_keys(monkeypatch, entries_read):
+    few_keys = entries_read(monkeypatch, 500, 25)
+    many_keys = entries_read(monkeypatch, 16 * 500, 25)
+    assert many_keys <= 3 * few_keys
+    assert many_keys <= 16 * 500 / 4
+    large_answer = entries_read(monkeypatch, 16 * 500, 16 * 25)
+    assert 1.5 * many_keys <= large_answer <= 16 * many_keys
