@@ -33,3 +33,6 @@ class Watched:
             self.note(self.clock() - begin)
             self.note = None
         return found
+
+    def take(self, events: Int64s) -> Hits:
+        return self.hits.take(events)
