@@ -142,7 +142,7 @@ def test_a_burst_takes_no_more_memory_than_a_piece(form: str) -> None:
     peaks = []
     for n in (10, 80):
         played = Played("band", form, 10 * PIECE)
-        played.apply(d=rows(2, 0.4))
+        played.apply(d=rows(1, 0.4))
         for _ in range(2):
             played.apply(s=rows(600, 99.0))
         peaks.append(played.apply(s=rows(n)))

@@ -25,6 +25,8 @@ from tests.recovery.history import WORLD
 from tests.recovery.processes import Process, hosts, javas, read
 from tests.spark.cluster import ROOT, Cluster, cluster, environment
 
+from standfast.spark.pipeline import FORMAT, state_settings
+
 # A copy is made of what takes a little longer than the other task of its stage.
 SPECULATION = {
     "spark.speculation": "true",
@@ -87,12 +89,18 @@ def copies(folder: Path) -> list[dict[str, Any]]:
     return [e for e in ends if e["Stage ID"] in stateful and e["Task Info"]["Speculative"]]
 
 
+def test_with_speculation_every_attempt_has_a_state_of_its_own() -> None:
+    """Without it, answers and state could be of different attempts."""
+    assert FORMAT not in state_settings("false")
+    assert state_settings("true") == state_settings("false") | {FORMAT: "2"}
+
+
 @pytest.mark.sweep
 def test_a_copy_of_a_slow_task_gives_what_the_task_would_have_given(tmp_path: Path) -> None:
     log = tmp_path / "events"
     log.mkdir()
     conf = SPECULATION | {"spark.eventLog.enabled": "true", "spark.eventLog.dir": log.as_uri()}
-    words = ["--form", "rows", "--seed", "3", "--batches", "8"]
+    words = ["--form", "rows", "--seed", "3", "--batches", "6", "--rows", "20"]
     words += ["--templates", " ".join(WORLD.templates)]
     for key, value in conf.items():
         words += ["--conf", f"{key}={value}"]
