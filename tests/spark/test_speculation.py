@@ -35,6 +35,7 @@ SPECULATION = {
     "spark.speculation.quantile": "0.5",
     "spark.speculation.efficiency.enabled": "false",
 }
+LOGGED = {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false"}
 OPERATOR = "TransformWithState"
 LOOK_SECONDS = 0.02
 STOPPED_SECONDS, PAUSE_SECONDS = 4.0, 0.5
@@ -99,7 +100,7 @@ def test_with_speculation_every_attempt_has_a_state_of_its_own() -> None:
 def test_a_copy_of_a_slow_task_gives_what_the_task_would_have_given(tmp_path: Path) -> None:
     log = tmp_path / "events"
     log.mkdir()
-    conf = SPECULATION | {"spark.eventLog.enabled": "true", "spark.eventLog.dir": log.as_uri()}
+    conf = SPECULATION | LOGGED | {"spark.eventLog.dir": log.as_uri()}
     words = ["--form", "rows", "--seed", "3", "--batches", "6", "--rows", "20"]
     words += ["--templates", " ".join(WORLD.templates)]
     for key, value in conf.items():
