@@ -123,13 +123,13 @@ def test_a_row_walks_from_the_door_to_the_strategy_and_into_the_store():
 def test_an_answer_enumerates_only_when_asked():
     answer = engine_of().push("target", {"id": [7], "pos": [13.0]})["alerts"]
     calls = calls_of(answer.pairs)
-    assert_in_order(calls, ["engine/answer.py Answer.pairs", "arrays.py GroupSpans.fill"])
+    assert_in_order(calls, ["engine/answer.py Answer.pairs", "group_spans.py GroupSpans.fill"])
     assert not any("store.py" in call or "questions.py" in call for call in calls)
     assert_in_order(
         calls_of(answer.rows),
         [
             "engine/answer.py Answer.rows",
-            "arrays.py GroupSpans.fill",
+            "group_spans.py GroupSpans.fill",
             "engine/joins.py JoinResults.rows",
             "engine/store.py Rows.take",
         ],

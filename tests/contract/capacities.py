@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from standfast.engine import joins, registry, store, strings
+from standfast.engine import answer, joins, registry, store, strings
 from standfast.indexes import skylines
 from standfast.indexes.box_index import BoxIndex
 from standfast.indexes.changed_codes import ChangedCodes
@@ -35,6 +35,7 @@ CONSTANTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (registry, {"FEW": 4}),
     (store, {"RATIO": 2, "LOOK_AGAIN": 10**9}),
     (strings, {"FEW": 2}),
+    (answer, {"PAIRS_AT_ONCE": 5}),
     (joins, {"PAIRS_AT_ONCE": 6}),
     (skylines, {"SLACK": 2}),
     (groups, {"CELLS_AT_ONCE": 8}),

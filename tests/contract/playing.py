@@ -43,7 +43,7 @@ def nonzero(total: Result) -> Result:
 def seen(answer: Answer) -> Seen:
     """Everything that an answer says."""
     return Seen(
-        pairs=sorted(_pairs(answer.pairs())),
+        pairs=sorted(pairs_of(answer.pairs())),
         by_row=_tuples(answer.counts()),
         by_query=_tuples(answer.counts(by="query")),
         rows=sorted(result_rows(answer.rows()), key=repr),
@@ -55,7 +55,7 @@ def _tuples(table: pa.Table) -> list[Any]:
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-def _pairs(table: pa.Table) -> list[Pair]:
+def pairs_of(table: pa.Table) -> list[Pair]:
     """Pairs with their change, which is +1 where only streams are read."""
     rows = table["row"].to_pylist()
     assert rows == sorted(rows), "pairs are not in the order of the rows"

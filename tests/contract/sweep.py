@@ -20,6 +20,7 @@ from random import Random
 from tests.contract.laws import Law, Tally, attempt, replay
 from tests.contract.test_add_then_remove_leaves_no_trace import add_then_remove_leaves_no_trace
 from tests.contract.test_all_ways_agree import all_ways_agree
+from tests.contract.test_cutting_answers_is_invisible import cutting_answers_is_invisible
 from tests.contract.test_cutting_batches_is_invisible import cutting_is_invisible
 from tests.contract.test_expiry_is_invisible import expiry_is_invisible
 from tests.contract.test_invariants_hold import invariants_hold
@@ -38,6 +39,7 @@ LAWS: dict[str, Law] = {
     for law in (
         matches_naive,
         all_ways_agree,
+        cutting_answers_is_invisible,
         cutting_is_invisible,
         order_of_equal_times_is_invisible,
         order_of_arrival_is_invisible,

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast import _numba
-from standfast.arrays import GroupSpans, Hits, Together
+from standfast.arrays import Hits, Together
+from standfast.group_spans import GroupSpans
 from standfast.indexes.keys import FAR, LEAST
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.model.numbers import INF_KEY, float_keys, floats_of

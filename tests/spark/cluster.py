@@ -37,16 +37,20 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, n_workers: int = 2) -> Iterator[Cluster]:
-    """Start a cluster and wait until all its workers are registered; stop it in the end."""
+def cluster(folder: Path, n_workers: int = 2, *, apart: bool = False) -> Iterator[Cluster]:
+    """Start a cluster and wait until all its workers are registered; stop it in the end.
+
+    Workers that are `apart` have an address each, so that Spark takes them for machines.
+    """
     running: list[subprocess.Popen[bytes]] = []
-    own = ["--host", LOOPBACK, "--port", "0", "--webui-port", "0"]
+    own = ["--port", "0", "--webui-port", "0"]
     try:
-        running.append(_started(folder / "master", "master.Master", own))
+        running.append(_started(folder / "master", "master.Master", ["--host", LOOPBACK, *own]))
         url = _said(running[0], folder / "master", _MASTER)
         for number in range(n_workers):
             home = folder / f"worker{number}"
-            limits = ["--cores", "1", "--memory", "2g", "--work-dir", str(home)]
+            address = f"127.0.0.{1 + number}" if apart else LOOPBACK
+            limits = ["--host", address, "--cores", "1", "--memory", "2g", "--work-dir", str(home)]
             running.append(_started(home, "worker.Worker", [*own, *limits, url]))
         for number, worker in enumerate(running[1:]):
             _said(worker, folder / f"worker{number}", _WORKER)

@@ -158,13 +158,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--form", default="pairs", choices=list(FORMS))
+    parser.add_argument("--batches", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=40, help="of an input in a micro-batch")
+    parser.add_argument("--templates", default="", help="their names; all without it")
+    parser.add_argument("--conf", action="append", default=[], help="key=value, for the session")
     given = parser.parse_args(arguments)
     conf = {"spark.executor.memory": "1g", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
+    conf |= dict(pair.split("=", 1) for pair in given.conf)
+    world = whole_world()
+    world = world.only(*given.templates.split()) if given.templates else world
     spark = session(master=given.master, conf=conf)
     try:
         played, differ = compare(
-            spark, told_alike(whole_world(), given.form), given.seed, form=given.form,
-            shards=given.shards,
+            spark, told_alike(world, given.form), given.seed, form=given.form,
+            shards=given.shards, n_batches=given.batches, n_rows=given.rows,
         )  # fmt: skip
     finally:
         spark.stop()

@@ -140,6 +140,26 @@ def test_two_attempts_at_one_version_differ_by_their_nonce() -> None:
         assert not client.is_ready()
 
 
+@pytest.mark.parametrize("winner", [0, 1])
+def test_of_two_attempts_at_once_either_may_be_committed(winner: int) -> None:
+    """Speculation: a copy of a slow task, on another machine, begins with the same state."""
+    wanted = expected(3)
+    with served() as first, served() as copy:
+        first.build()
+        assert first.apply(0, "a") == wanted[0]
+        copy.meta, copy.entries = first.meta, first.entries
+        assert not copy.is_ready()
+        copy.build()
+        for number, client in enumerate((first, copy)):
+            assert client.apply(1, f"b{number}", commit=number == winner) == wanted[1]
+        won, lost = (first, copy) if winner == 0 else (copy, first)
+        lost.meta, lost.entries = won.meta, won.entries
+        assert won.is_ready()
+        assert not lost.is_ready(), "it has what Spark threw away"
+        lost.build()
+        assert won.apply(2, "c") == lost.apply(2, "d") == wanted[2]
+
+
 def test_a_host_is_not_gone_on_with_by_a_job_that_wants_another_form() -> None:
     """A job that was stopped may go on, in the same Spark, with other answers asked for."""
     with served() as client:

@@ -2,12 +2,13 @@
 
 An answer is a few `Part`s, each the hits of some rows on some queries with a sign: +1 for rows
 that came, -1 for rows that went. Nothing in it changes when queries or rows change later.
+What is too much to enumerate at once is cut into answers that are not (`Answer.pieces`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Protocol
 
@@ -15,15 +16,35 @@ import numpy as np
 import pyarrow as pa
 
 from standfast._numba import in_parts, kernel
-from standfast.arrays import Hits, Int64s, SpanList, pooled
+from standfast.arrays import Hits, Int64s, Matches, SpanList, expand, pooled
+from standfast.engine.cutting import cuts, slots_of
 from standfast.errors import BadInput
+
+PAIRS_AT_ONCE = 1 << 20  # looked through at once to count queries that several parts name
+EVERYTHING = 1 << 62
+
+Rows = tuple[Int64s, list[pa.ChunkedArray]]
 
 
 class Results(Protocol):
     """Turns pairs of event and slot into result rows."""
 
-    def rows(self, events: Int64s, slots: Int64s) -> tuple[Int64s, list[pa.ChunkedArray]]:
-        """For pairs (event, slot): which pair each result row belongs to, and the columns."""
+    def rows(self, events: Int64s, slots: Int64s, most: int) -> Iterator[Rows]:
+        """For pairs (event, slot): which pair each result row belongs to, and the columns.
+
+        In pieces of at most `most` rows, if there are no more pairs than that.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class SomeResults:
+    """Result rows of some events: its event e is event `events[e]` of the whole."""
+
+    whole: Results
+    events: Int64s
+
+    def rows(self, events: Int64s, slots: Int64s, most: int) -> Iterator[Rows]:
+        return self.whole.rows(self.events[events], slots, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +56,17 @@ class Part:
     hits: Hits
     ids: Int64s
     results: Results
+
+    def take(self, events: Int64s, first: int) -> Part:
+        """Only these events, of rows from `first` on, which are numbered anew."""
+        rows, results = self.rows[events] - first, SomeResults(self.results, events)
+        return Part(self.change, rows, self.hits.take(events), self.ids, results)
+
+    def cut(self, most: int) -> Iterator[Part]:
+        """The hits of its only event, at most so many at a time."""
+        for slots in slots_of(self.hits.spans(), most):
+            hits = Matches(np.array([0, slots.size]), slots)
+            yield Part(self.change, self.rows, hits, self.ids, self.results)
 
 
 @dataclass(frozen=True)
@@ -75,9 +107,11 @@ class Answer:
     """What a pushed batch changed for the standing queries of one template."""
 
     def __init__(
-        self, n_rows: int, parts: Sequence[Part], schema: pa.Schema, *, signed: bool
-    ) -> None:
+        self, n_rows: int, parts: Sequence[Part], schema: pa.Schema, *, signed: bool,
+        counts: Int64s | None = None,
+    ) -> None:  # fmt: skip
         self.n_rows = n_rows
+        self._counts = counts  # pairs of each row, once they are known
         self._parts = tuple(parts)
         self._schema = schema
         self._signed = signed
@@ -97,11 +131,13 @@ class Answer:
             raise BadInput(f"counts by {by!r} are not known", hint='by="row" or by="query"')
         if by == "row" and len(self._parts) <= 1:
             return pa.table({"row": np.arange(self.n_rows), "queries": self._row_counts()})
-        pairs = self.pairs().select(["row", "query"])
-        pairs = _distinct(pairs) if len(self._parts) > 1 else pairs
         if by == "row":
-            counts = np.bincount(pairs["row"].to_numpy(), minlength=self.n_rows)
+            counts = np.zeros(self.n_rows, np.int64)
+            for first, piece in self.pieces(PAIRS_AT_ONCE):
+                some = np.bincount(piece._named()["row"].to_numpy(), minlength=piece.n_rows)
+                counts[first : first + piece.n_rows] = some
             return pa.table({"row": np.arange(self.n_rows), "queries": counts})
+        pairs = self._named()
         query, rows = np.unique(pairs["query"].to_numpy(), return_counts=True)
         return pa.table({"query": query, "rows": rows})
 
@@ -116,7 +152,7 @@ class Answer:
         query = pooled(int(counts.sum()), np.int64)
         change = np.empty(query.size if self._signed else 0, np.int8)
         for part in self._parts:
-            own = part.hits.counts() if len(self._parts) > 1 else counts[part.rows]
+            own = self._part_counts(part)
             places = starts[part.rows]
             part.hits.fill(places, part.ids, query)
             if self._signed:
@@ -132,19 +168,67 @@ class Answer:
 
     def traced_rows(self) -> tuple[pa.Table, Int64s]:
         """The changed result rows, and for each the pushed row that it comes from."""
-        tables, pushed = [], []
+        found = list(self._traced(EVERYTHING))
+        table = pa.concat_tables([self._schema.empty_table(), *(rows for rows, _ in found)])
+        return table, _flat([pushed for _, pushed in found], np.int64)
+
+    def traced_pieces(self, most: int) -> Iterator[tuple[pa.Table, Int64s]]:
+        """The same in pieces; never are more than `most` pairs or rows enumerated at once."""
+        for first, piece in self.pieces(most, "result"):
+            for rows, pushed in piece._traced(most):
+                yield rows, pushed + first
+
+    def _traced(self, most: int) -> Iterator[tuple[pa.Table, Int64s]]:
         for part in self._parts:
-            counts = part.hits.counts()
+            counts = self._part_counts(part)
+            if not counts.any():
+                continue
             slots = np.empty(int(counts.sum()), np.int64)
             part.hits.fill(np.cumsum(counts) - counts, np.arange(part.ids.size), slots)
             events = np.repeat(np.arange(part.hits.n_events), counts)
-            pair, columns = part.results.rows(events, slots)
-            change = pa.array(np.full(pair.size, part.change, np.int8))
-            query = pa.array(part.ids[slots[pair]])
-            tables.append(pa.Table.from_arrays([query, *columns, change], schema=self._schema))
-            pushed.append(part.rows[events[pair]])
-        table = pa.concat_tables(tables) if tables else self._schema.empty_table()
-        return table, _flat(pushed, np.int64)
+            for pair, columns in part.results.rows(events, slots, most):
+                change = pa.array(np.full(pair.size, part.change, np.int8))
+                query = pa.array(part.ids[slots[pair]])
+                table = pa.Table.from_arrays([query, *columns, change], schema=self._schema)
+                yield table, part.rows[events[pair]]
+
+    def pieces(
+        self, most: int, cut: Literal["pair", "result"] | None = None
+    ) -> Iterator[tuple[int, Answer]]:
+        """The same as answers with at most `most` pairs each, and the pushed row each begins with.
+
+        A row with more pairs is a piece by itself, or cut: into pairs that `pairs` would name, or
+        into all that `rows` would write, which has queries on both sides of a self join twice.
+        """
+        counts = self._row_counts()
+        if counts.sum() <= most:
+            yield 0, self
+            return
+        by_row = [np.argsort(part.rows, kind="stable") for part in self._parts]
+        for first, last in cuts(counts, most):
+            own, parts = counts[first:last], []
+            for part, order in zip(self._parts, by_row, strict=True):
+                begin, end = np.searchsorted(part.rows, (first, last), sorter=order)
+                if begin < end:
+                    parts.append(part.take(np.sort(order[begin:end]), first))
+            piece = Answer(own.size, parts, self._schema, signed=self._signed, counts=own)
+            if cut is None or own.sum() <= most:
+                yield first, piece
+            else:
+                yield from ((first, some) for some in piece._cut(most, cut))
+
+    def _cut(self, most: int, by: Literal["pair", "result"]) -> Iterator[Answer]:
+        """The pairs of the only row, at most so many at a time."""
+        seen = {part.change: np.zeros(part.ids.size, np.bool_) for part in self._parts}
+        for part in self._parts:
+            for some in part.cut(most):
+                if by == "pair" and self._doubled:
+                    slots = some.hits.spans().order
+                    slots = slots[~seen[part.change][slots]]
+                    seen[part.change][slots] = True
+                    hits = Matches(np.array([0, slots.size]), slots)
+                    some = replace(some, hits=hits)
+                yield Answer(1, [some], self._schema, signed=self._signed)
 
     def spans(self) -> Spans:
         """The same answer in compact form, before anything is enumerated."""
@@ -164,11 +248,22 @@ class Answer:
             pa.table(columns, names=["row", "start", "stop", "floor", "change"]), tuple(orders)
         )
 
+    def _named(self) -> pa.Table:
+        """(row, query), each once, whether something came, went or both."""
+        pairs = self.pairs().select(["row", "query"])
+        return _distinct(pairs) if len(self._parts) > 1 else pairs
+
     def _row_counts(self) -> Int64s:
-        counts = np.zeros(self.n_rows, np.int64)
-        for part in self._parts:
-            counts[part.rows] += part.hits.counts()
-        return counts
+        """How many pairs each row has, over all parts."""
+        if self._counts is None:
+            self._counts = np.zeros(self.n_rows, np.int64)
+            for part in self._parts:
+                self._counts[part.rows] += part.hits.counts()
+        return self._counts
+
+    def _part_counts(self, part: Part) -> Int64s:
+        """How many pairs each event of a part has."""
+        return part.hits.counts() if len(self._parts) > 1 else self._row_counts()[part.rows]
 
 
 def _distinct(pairs: pa.Table) -> pa.Table:
@@ -182,14 +277,6 @@ def _distinct(pairs: pa.Table) -> pa.Table:
 
 def _flat(arrays: list[np.ndarray], dtype: type) -> np.ndarray:
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
-
-
-def expand(starts: Int64s, counts: Int64s) -> Int64s:
-    """starts[0], starts[0] + 1, ... counts[0] of them, then the same for the next."""
-    ends = np.cumsum(counts)
-    places: Int64s = np.arange(ends[-1] if ends.size else 0)
-    places += np.repeat(starts - (ends - counts), counts)
-    return places
 
 
 def repeated(counts: Int64s) -> Int64s:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from standfast.arrays import Int64s
+from standfast.arrays import Int64s, expand
 from standfast.engine.aggregates import AggregateReader
 from standfast.engine.answer import Part
 from standfast.engine.door import Batch
@@ -143,7 +143,7 @@ class Group:
                     f"template {self.name!r}: id {wanted[slots < 0][0]} is not a living query"
                 )
         found = self.reader.answers(slots, self.registry)
-        _, places = found.of_slot(slots)
+        places = expand(*found.slices(slots))
         found = found.take(places)
         query = pa.array(self.registry.ids[found.slots] if places.size else found.slots)
         columns = [query, *self.reader.columns().of(found)]

@@ -10,7 +10,7 @@ found, because no order covers it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -242,14 +242,19 @@ class JoinResults:
     joining: Joining
     stored: Rows
 
-    def rows(self, events: Int64s, slots: Int64s) -> tuple[Int64s, list[pa.ChunkedArray]]:
-        pair, ids = self.joining.rows(events, slots)
-        arrived = self.batch.take(pa.array(self.kept[events[pair]]))
-        found = self.stored.take(ids)
-        return pair, [
-            (arrived if output.side == self.side else found)[output.column]
-            for output in self.select
-        ]
+    def rows(
+        self, events: Int64s, slots: Int64s, most: int
+    ) -> Iterator[tuple[Int64s, list[pa.ChunkedArray]]]:
+        for pair, ids in self.joining.rows(events, slots, most):
+            arrived = self.batch.take(pa.array(self.kept[events[pair]]))
+            found = self.stored.take(ids)
+            yield (
+                pair,
+                [
+                    (arrived if output.side == self.side else found)[output.column]
+                    for output in self.select
+                ],
+            )
 
 
 def _further(question: Join, side: int) -> tuple[Range, ...]:

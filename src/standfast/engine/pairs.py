@@ -10,6 +10,7 @@ result rows always does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from standfast._numba import in_parts, kernel
 from standfast.arrays import Int64s
+from standfast.engine.cutting import cuts, shorter
 from standfast.indexes.keys import FAR, LEAST, difference
 from standfast.indexes.sorted_runs import Run, block, first_above, slices
 
@@ -38,6 +40,9 @@ class Asked(NamedTuple):
     selected: int  # of the stored side
     here: Int64s  # further conditions on the arriving side
     there: Int64s  # further conditions on the stored side
+
+
+Tests = tuple[Int64s, Int64s, Int64s, Int64s]  # times, windows, lows and highs of pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +67,37 @@ class Joining:
         if not self.asked.there.size:
             return kept
         counts = np.zeros(kept.size, np.int64)
+        events, slots = events[kept], slots[kept]
         for run in self.runs:
-            counts += self._count(run, events[kept], slots[kept], 1)
+            tests = self._tests(events, slots)
+            counts += self._count(run, *self._slices(run, events, slots), tests, 1)
         return kept[counts > 0]
 
-    def rows(self, events: Int64s, slots: Int64s) -> tuple[Int64s, Int64s]:
-        """The stored rows of each pair: which pair, which row id."""
-        pairs, ids = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    def rows(self, events: Int64s, slots: Int64s, most: int) -> Iterator[tuple[Int64s, Int64s]]:
+        """The stored rows of each pair: which pair, which row id; at most so many at a time."""
         for run in self.runs:
-            counts = self._count(run, events, slots, FAR)
-            found = np.empty(int(counts.sum()), np.int64)
+            pairs = np.arange(events.size)
             starts, stops = self._slices(run, events, slots)
-            offsets = np.cumsum(counts) - counts
-            _scan(
-                run, starts, stops, *self._tests(events, slots), self.is_float, FAR,
-                counts, offsets, found,
-            )  # fmt: skip
-            pairs.append(np.repeat(np.arange(events.size), counts))
-            ids.append(run.ids[found])
-        return np.concatenate(pairs), np.concatenate(ids)
+            counts = self._count(run, starts, stops, self._tests(events, slots), FAR)
+            if np.any(counts > most):
+                pairs, starts, stops = shorter(starts, stops, np.flatnonzero(counts > most), most)
+                tests = self._tests(events[pairs], slots[pairs])
+                counts = self._count(run, starts, stops, tests, FAR)
+            for first, last in cuts(counts, most):
+                some = pairs[first:last]
+                own = counts[first:last]
+                found = np.empty(int(own.sum()), np.int64)
+                if found.size:
+                    tests = self._tests(events[some], slots[some])
+                    _scan(
+                        run, starts[first:last], stops[first:last], *tests, self.is_float, FAR,
+                        own, np.cumsum(own) - own, found,
+                    )  # fmt: skip
+                    yield np.repeat(some, own), run.ids[found]
 
-    def _count(self, run: Run, events: Int64s, slots: Int64s, most: int) -> Int64s:
-        counts = np.empty(events.size, np.int64)
-        starts, stops = self._slices(run, events, slots)
-        times, windows, lows, highs = self._tests(events, slots)
-        nothing = np.empty(0, np.int64)
+    def _count(self, run: Run, starts: Int64s, stops: Int64s, tests: Tests, most: int) -> Int64s:
+        counts, nothing = np.empty(starts.size, np.int64), np.empty(0, np.int64)
+        times, windows, lows, highs = tests
 
         def count(first: int, last: int) -> None:
             _scan(
@@ -95,7 +106,7 @@ class Joining:
                 self.is_float, most, counts[first:last], nothing, nothing,
             )  # fmt: skip
 
-        in_parts(count, events.size, cost=10 * events.size)
+        in_parts(count, starts.size, cost=10 * starts.size)
         return counts
 
     def _slices(self, run: Run, events: Int64s, slots: Int64s) -> tuple[Int64s, Int64s]:
@@ -113,7 +124,7 @@ class Joining:
         _block_slices(run, self.events.codes[events], lows, highs, starts, stops)
         return starts, stops
 
-    def _tests(self, events: Int64s, slots: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    def _tests(self, events: Int64s, slots: Int64s) -> Tests:
         times = windows = np.empty(0, np.int64)
         if self.asked.window >= 0:
             times, windows = self.events.times[events], self.highs[self.asked.window, slots]

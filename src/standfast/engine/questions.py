@@ -6,7 +6,7 @@ which queries a batch affects, left compact, and what that returns writes `rows`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,9 +80,11 @@ class FilterResults:
     batch: pa.Table
     kept: Int64s
 
-    def rows(self, events: Int64s, slots: Int64s) -> tuple[Int64s, list[pa.ChunkedArray]]:
+    def rows(
+        self, events: Int64s, slots: Int64s, most: int
+    ) -> Iterator[tuple[Int64s, list[pa.ChunkedArray]]]:
         taken = self.batch.take(pa.array(self.kept[events]))
-        return np.arange(events.size), [taken[output.column] for output in self.select]
+        yield np.arange(events.size), [taken[output.column] for output in self.select]
 
 
 Reader = FilterReader | JoinReader | AggregateReader | ThresholdReader

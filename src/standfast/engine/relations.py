@@ -9,14 +9,15 @@ Rows are sorted by slot and code. Values are compared bit by bit, so NaN equals 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from standfast.arrays import Int64s, Matches
-from standfast.engine.answer import expand
+from standfast.engine.cutting import entries
 from standfast.engine.strings import Strings
 from standfast.indexes.lane_kernels import Bools
 from standfast.model.numbers import floats_of
@@ -42,13 +43,12 @@ class Relation(NamedTuple):
             self.slots[places], self.codes[places], self.raw[places], self.known[places]
         )
 
-    def of_slot(self, slots: Int64s) -> tuple[Int64s, Int64s]:
-        """Which of these slots each row belongs to, slot after slot, and the rows."""
-        if np.array_equal(self.slots, slots):
-            return np.arange(slots.size), np.arange(slots.size)  # one row each, and in order
+    def slices(self, slots: Int64s) -> tuple[Int64s, Int64s]:
+        """Where the rows of these slots begin, and how many there are of each."""
+        if np.array_equal(self.slots, slots):  # one row each, and in order
+            return np.arange(slots.size), np.ones(slots.size, np.int64)
         starts = np.searchsorted(self.slots, slots)
-        counts = np.searchsorted(self.slots, slots, side="right") - starts
-        return np.repeat(np.arange(slots.size), counts), expand(starts, counts)
+        return starts, np.searchsorted(self.slots, slots, side="right") - starts
 
 
 def places_of(sought: Relation, within: Relation) -> Int64s:
@@ -100,11 +100,20 @@ class RelationRows:
     """Result rows of windows: what the relation says of each affected query."""
 
     relation: Relation
-    columns: list[pa.ChunkedArray]
+    columns: Columns
 
-    def rows(self, events: Int64s, slots: Int64s) -> tuple[Int64s, list[pa.ChunkedArray]]:
-        pair, places = self.relation.of_slot(slots)
-        return pair, [column.take(pa.array(places)) for column in self.columns]
+    @staticmethod
+    def of(relation: Relation, columns: Columns) -> RelationRows:
+        """Only texts are looked up now, each once: the engine may forget them."""
+        if columns.key == "string":
+            columns = replace(columns, strings=columns.strings.some(relation.codes))
+        return RelationRows(relation, columns)
+
+    def rows(
+        self, events: Int64s, slots: Int64s, most: int
+    ) -> Iterator[tuple[Int64s, list[pa.ChunkedArray]]]:
+        for pair, places in entries(*self.relation.slices(slots), most):
+            yield pair, self.columns.of(self.relation.take(places))
 
 
 def hits_of(relation: Relation) -> Matches:
@@ -118,7 +127,8 @@ def hits_of(relation: Relation) -> Matches:
 def shown(codes: Int64s, kind: Kind, strings: Strings) -> pa.ChunkedArray:
     """The values of a column whose keys or codes these are."""
     if kind == "string":
-        array = pa.array(strings.texts(codes), pa.string())
+        distinct, places = np.unique(codes, return_inverse=True)
+        array = pa.array(strings.texts(distinct), pa.string()).take(pa.array(places))
     elif kind == "float64":
         array = pa.array(floats_of(codes))
     else:

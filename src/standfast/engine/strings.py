@@ -64,6 +64,12 @@ class Strings:
             self._texts_of = made_of
         return [self._texts[code] for code in codes.tolist()]
 
+    def some(self, codes: Int64s) -> Strings:
+        """Only the strings of these codes, whatever is forgotten here later."""
+        some, distinct = Strings(), np.unique(codes)
+        some.codes = dict(zip(self.texts(distinct), distinct.tolist(), strict=True))
+        return some
+
     def tidy(self) -> None:
         """Forget the strings that nobody uses, when there are twice as many as were left."""
         if len(self.codes) <= self._many:

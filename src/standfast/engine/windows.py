@@ -177,7 +177,7 @@ class WindowReader(ABC):
         """What went from the answers of a share since the last report, and what came."""
         rows = np.array([row])
         return [
-            Processed(rows, hits_of(some), RelationRows(some, self.columns().of(some)))
+            Processed(rows, hits_of(some), RelationRows.of(some, self.columns()))
             for some in self.changes(share, registry)
         ]
 

@@ -33,7 +33,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from standfast._numba import kernel
-from standfast.arrays import Groups, Int32s, Int64s
+from standfast.arrays import Int32s, Int64s
+from standfast.group_spans import Groups
 from standfast.indexes.stabbing_groups import (
     GroupOrders,
     Intervals,

@@ -90,6 +90,15 @@ class Located:
         limits = widened(self.tree, self.limits)
         return sliced(self.tree, self.roll, self.callers, limits, self.visits, cost=self._cost())
 
+    def take(self, events: Int64s) -> Located:
+        places = np.searchsorted(events, self.callers.events)
+        own = np.flatnonzero(np.append(events, -1)[places] == self.callers.events)
+        callers = Callers(
+            places[own].astype(np.int32), self.callers.values[own], self.callers.codes[own]
+        )
+        visits = visited(self.tree, callers.values)
+        return Located(self.tree, self.roll, callers, self.limits, visits, events.size)
+
     def _state(self) -> tuple[Rectangles, Int32s, Callers, Limits, Visits]:
         limits = widened(self.tree, self.limits)
         return self.tree, self.roll.slots, self.callers, limits, self.visits

@@ -31,7 +31,8 @@ import math
 import numpy as np
 
 from standfast._numba import kernel
-from standfast.arrays import Groups, Int32s, Int64s
+from standfast.arrays import Int32s, Int64s
+from standfast.group_spans import Groups
 from standfast.indexes.split_join_tree import (
     HIGH,
     LAST_SLOT,

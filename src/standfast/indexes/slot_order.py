@@ -37,6 +37,9 @@ class CountedSpans:
     def spans(self) -> SpanList:
         return self.slices.spans()
 
+    def take(self, events: Int64s) -> CountedSpans:
+        return CountedSpans(self.slices.take(events), self.totals[events])
+
 
 class SlotOrder:
     """Slots in an order that answers may hold on to."""

@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast._numba import kernel
-from standfast.arrays import Groups, Int32s, Int64s
+from standfast.arrays import Int32s, Int64s
+from standfast.group_spans import Groups
 
 Flags = npt.NDArray[np.uint8]
 Kept = TypeVar("Kept", bound=np.generic)

@@ -35,7 +35,8 @@ from typing import NamedTuple
 import numpy as np
 
 from standfast._numba import kernel
-from standfast.arrays import Groups, Int32s, Int64s
+from standfast.arrays import Int32s, Int64s
+from standfast.group_spans import Groups
 from standfast.indexes.split_join_tree import priorities
 from standfast.indexes.stabbing_groups import (
     Flags,

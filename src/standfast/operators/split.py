@@ -53,6 +53,15 @@ class Split:
             tuple(piece for s in lists for piece in s.pieces),
         )
 
+    def take(self, events: Int64s) -> Hits:
+        parts = []
+        for places, hits in self.parts:
+            at = np.searchsorted(places, events)
+            own = np.flatnonzero(np.append(places, -1)[at] == events)
+            if own.size:
+                parts.append(Part(own, hits.take(at[own])))
+        return Split(events.size, tuple(parts))
+
 
 def joined(n_events: int, parts: list[Part]) -> Hits:
     """The parts as one answer; a part that has all events is the answer itself."""

@@ -42,3 +42,6 @@ class Watched:
             self.note(self.clock() - begin, True)
             self.is_told = True
         return found
+
+    def take(self, events: Int64s) -> Hits:
+        return self.hits.take(events)

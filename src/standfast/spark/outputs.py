@@ -75,10 +75,11 @@ class Output:
         return pa.schema([("kind", pa.string()), *self.schema, ("letter", letter)])
 
     def written(self, answer: Answer, events: pa.Array) -> Iterator[pa.Table]:
-        """An answer in this form, in pieces, without what all its rows share."""
-        table = _FORMS[self.form](answer, events)
-        for first in range(0, table.num_rows, PIECE):
-            yield table.slice(first, PIECE)
+        """An answer in this form, in pieces, without what all its rows share.
+
+        Only a piece is enumerated at a time: at most `PIECE` answers, or the list of one event.
+        """
+        yield from (table for table in _FORMS[self.form](answer, events) if table.num_rows)
 
     def n_affected(self, rows: pa.Table) -> int:
         """How many times a query was affected, by a piece of answers."""
@@ -181,46 +182,43 @@ def _bodies(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
                 yield kind, body.as_py()
 
 
-def _pairs(answer: Answer, events: pa.Array) -> pa.Table:
-    pairs = answer.pairs()
-    return pa.table(
-        {
-            "query": pairs["query"],
-            "event": events.take(pairs["row"].combine_chunks()),
-            "change": _changes(pairs),
-        }
-    )
+def _pairs(answer: Answer, events: pa.Array) -> Iterator[pa.Table]:
+    for first, piece in answer.pieces(PIECE, "pair"):
+        pairs = piece.pairs()
+        named = events.slice(first).take(pairs["row"].combine_chunks())
+        yield pa.table({"query": pairs["query"], "event": named, "change": _changes(pairs)})
 
 
-def _rows(answer: Answer, events: pa.Array) -> pa.Table:
-    rows, pushed = answer.traced_rows()
-    return rows.append_column("event", events.take(pa.array(pushed)))
+def _rows(answer: Answer, events: pa.Array) -> Iterator[pa.Table]:
+    for rows, pushed in answer.traced_pieces(PIECE):
+        yield rows.append_column("event", events.take(pa.array(pushed)))
 
 
-def _counts(answer: Answer, events: pa.Array) -> pa.Table:
+def _counts(answer: Answer, events: pa.Array) -> Iterator[pa.Table]:
     counts = answer.counts()["queries"].to_numpy()
     found = np.flatnonzero(counts)
-    return pa.table({"event": events.take(pa.array(found)), "queries": counts[found]})
+    yield pa.table({"event": events.take(pa.array(found)), "queries": counts[found]})
 
 
-def _spans(answer: Answer, events: pa.Array) -> pa.Table:
+def _spans(answer: Answer, events: pa.Array) -> Iterator[pa.Table]:
     """A list of queries for each event that affects any, apart for what came and what went."""
-    pairs = answer.pairs()
-    change = _changes(pairs).to_numpy()
-    row, query = pairs["row"].to_numpy(), pairs["query"].to_numpy()
-    order = np.lexsort((change, row)) if (change < 0).any() else np.arange(row.size)
-    row, query, change = row[order], query[order], change[order]
-    is_first = np.ones(row.size, np.bool_)
-    is_first[1:] = (np.diff(row) != 0) | (np.diff(change) != 0)
-    first = np.flatnonzero(is_first)
-    offsets = pa.array(np.append(first, row.size), pa.int32())
-    return pa.table(
-        {
-            "event": events.take(pa.array(row[first])),
-            "queries": pa.ListArray.from_arrays(offsets, pa.array(query)),
-            "change": pa.array(change[first]),
-        }
-    )
+    for start, piece in answer.pieces(PIECE):
+        pairs = piece.pairs()
+        change = _changes(pairs).to_numpy()
+        row, query = pairs["row"].to_numpy(), pairs["query"].to_numpy()
+        order = np.lexsort((change, row)) if (change < 0).any() else np.arange(row.size)
+        row, query, change = row[order], query[order], change[order]
+        is_first = np.ones(row.size, np.bool_)
+        is_first[1:] = (np.diff(row) != 0) | (np.diff(change) != 0)
+        first = np.flatnonzero(is_first)
+        offsets = pa.array(np.append(first, row.size), pa.int32())
+        yield pa.table(
+            {
+                "event": events.take(pa.array(start + row[first])),
+                "queries": pa.ListArray.from_arrays(offsets, pa.array(query)),
+                "change": pa.array(change[first]),
+            }
+        )
 
 
 def _changes(pairs: pa.Table) -> pa.Array:

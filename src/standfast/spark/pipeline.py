@@ -36,6 +36,7 @@ from standfast.spark.wire import CHUNK_DDL
 METRICS = "standfast"  # the name of the observed counts
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 @dataclass(frozen=True)
@@ -156,8 +157,9 @@ def _streamed(spark: SparkSession, packed: Mapping[str, DataFrame], spec: Spec) 
     """The compact rows of shards that Spark keeps the state of."""
     live = [frame for frame in packed.values() if frame.isStreaming]
     still = [frame for frame in packed.values() if not frame.isStreaming]
-    if spark.conf.get(PROVIDER, None) != ROCKSDB:
-        spark.conf.set(PROVIDER, ROCKSDB)
+    for name, value in state_settings(spark.conf.get("spark.speculation", "false")).items():
+        if spark.conf.get(name, None) != value:
+            spark.conf.set(name, value)
     first = reduce(DataFrame.union, still).groupBy("shard") if still else None
     found = (
         reduce(DataFrame.union, live)
@@ -169,6 +171,17 @@ def _streamed(spark: SparkSession, packed: Mapping[str, DataFrame], spec: Spec) 
         )
     )  # fmt: skip
     return found.observe(METRICS, *_counts())
+
+
+def state_settings(speculation: str | None) -> dict[str, str]:
+    """How Spark has to keep the state.
+
+    Of two attempts that run at once both write it. In the first format the last one's stays, though
+    Spark may have taken the answers of the other, and sums of floats may differ in their last bits;
+    in the second each attempt has its own, and Spark goes on with that of the attempt it took.
+    """
+    own = {FORMAT: "2"} if speculation == "true" else {}
+    return {PROVIDER: ROCKSDB} | own
 
 
 def _counts() -> list[Column]:

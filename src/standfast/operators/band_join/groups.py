@@ -13,13 +13,14 @@ from where the event before stopped, and the orders from the point outwards.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from standfast._numba import in_parts, kernel
-from standfast.arrays import Groups, GroupSpans, Hits, Int32s, Int64s, LowRanks, SpanList, pooled
+from standfast.arrays import Hits, Int32s, Int64s, SpanList, pooled
+from standfast.group_spans import Groups, GroupSpans, LowRanks
 from standfast.indexes.keys import FAR, INF_KEY, LEAST, difference
 from standfast.indexes.refined_partition import RefinedPartition
 from standfast.indexes.signposts import Signposts, count_at_most, signposts
@@ -140,6 +141,9 @@ class Deferred:
             )
         )
         return SpanList(events, starts, stops, floors, turns[0][1].pieces)
+
+    def take(self, events: Int64s) -> Hits:
+        return replace(self, values=self.values[events])
 
     def _turns(self) -> Iterator[tuple[int, GroupSpans]]:
         at_once = max(1, CELLS_AT_ONCE // self.groups.groups.n_groups)

@@ -14,7 +14,7 @@ answer stays there, in places, until somebody asks who was hit (`indexes.rectang
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -157,6 +157,10 @@ class Deferred:
             np.concatenate([s.floors for _, s in lists]),
             tuple(piece for _, s in lists for piece in s.pieces),
         )
+
+    def take(self, events: Int64s) -> Hits:
+        some = Arrivals(*(column[events] if column.size else column for column in self.events))
+        return replace(self, events=some)
 
     def _turns(self) -> Iterator[tuple[int, Hits]]:
         n_groups = sum(tree.rectangles.points.size for tree in self.trees)
