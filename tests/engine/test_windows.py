@@ -132,3 +132,17 @@ def test_a_sum_beyond_float64_is_infinite(way):
     assert group.lookup()["v"].to_pylist() == [-1e308, -np.inf, -np.inf]
     engine.push("s", rows([7, 8, 9], "aaa", [1e308, 1e308, -np.inf]))
     assert group.lookup()["v"].to_pylist() == [-np.inf, -np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("way", [way for way, name in SERVED if name == "SUM"])
+def test_a_key_that_is_left_alone_with_another_number_is_read_there(way):
+    """The router put a change by under the number that the key had before others went."""
+    engine = engine_of_one_stream()
+    sql = BY_TIME.replace("ORDER", "PARTITION BY k ORDER")
+    group = engine.register(f"SELECT k, SUM(a) {sql}", name="sums", strategy=way)
+    group.add({"left": [10]})
+    others = [str(i) for i in range(9_000)]
+    engine.push("s", rows(np.full(9_000, 1_000), others, np.ones(9_000)))
+    for time in (2_000, 3_000, 4_000):
+        engine.store("s", rows(np.full(4_000, time), ["late"] * 4_000, np.arange(4_000.0)))
+    assert group.lookup()["v"].to_pylist() == [7_998_000.0]

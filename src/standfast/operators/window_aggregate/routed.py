@@ -126,7 +126,9 @@ class Routed(AggregateStrategy):
         """Whether all that changed is known to have: rows came to the one lane that there is."""
         if self.lanes.n_lanes != 1 or first.lanes.size != 1 or change.lanes.size != 1:
             return False
-        return bool(first.firsts[0] <= change.firsts[0])
+        # A lane may have another number since lanes without rows went.
+        is_same = first.lanes[0] == change.lanes[0]
+        return bool(is_same and first.firsts[0] <= change.firsts[0])
 
     def _forget(self) -> None:
         """Answers written down are of another moment; that they were may have been for nothing."""
