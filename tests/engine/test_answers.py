@@ -271,3 +271,13 @@ def test_the_spans_of_an_answer_do_not_grow_with_the_queries():
     assert few.spans.num_rows == many.spans.num_rows > 0
     assert "order" not in vars(many)  # the order is as long as the queries: only when asked
     assert len(many.order) >= 2_000
+
+
+@pytest.mark.parametrize("most", [0, -1, "a"])
+def test_a_piece_of_an_answer_has_a_pair_at_least(most):
+    engine = sf.Engine()
+    engine.stream("s", {"v": "int64"})
+    engine.register("SELECT * FROM s WHERE v > :lo", name="q").add({"lo": [0]})
+    answer = engine.push("s", {"v": [1]})["q"]
+    with pytest.raises(sf.StandfastError, match=f"1 pair at least, not {most!r}"):
+        list(answer.pieces(most))

@@ -84,6 +84,35 @@ def test_sums_that_int64_cannot_hold_stay_awake():
     assert (read, [row[1] for row in told]) == (40, [2**63 - 5] * 40)
 
 
+def test_sums_that_int64_cannot_hold_stay_awake_beside_an_empty_window():
+    """The empty window made them look like known zeros."""
+    engine = engine_of("SUM(v)", PAST, "QUALIFY answer >= :least")
+    lefts, rights = np.full(40, 1_000), np.zeros(40, np.int64)
+    lefts[-1] = rights[-1] = 900
+    least = np.full(40, 2**63 - 10)
+    engine.groups["q"].add({"left": lefts, "right": rights, "least": least})
+    push(engine, np.arange(START - 1_000, START - 980), 0)
+    push(engine, [START, START + 1], 2**62)
+    _, told = push(engine, START + 2, -5)
+    assert [row[:2] for row in told] == [(query, 2**63 - 5) for query in range(39)]
+
+
+@pytest.mark.parametrize("way", ["running_intervals", "base_intervals"])
+def test_lookups_of_sums_go_from_ages_to_answers(way, monkeypatch):
+    """No position of a window is looked for."""
+    engine = sf.Engine(clock=lambda: 2**50)
+    engine.stream("s", {"ts": "timestamp", "v": "float64"}, time="ts")
+    over = "OVER (ORDER BY ts ROWS BETWEEN :left PRECEDING AND :right PRECEDING)"
+    group = engine.register(f"SELECT SUM(v) {over} FROM s", name="q", strategy=way)
+    group.add({"left": [0, 3, 9, 50, 50], "right": [0, 1, 3, 18, 40]})
+    engine.store("s", {"ts": START + np.arange(20), "v": np.arange(20.0)})
+    with monkeypatch.context() as patched:
+        patched.setattr(type(group.reader.lanes), "positions", None)
+        assert group.lookup().column(1).to_pylist() == [19.0, 51.0, 91.0, 1.0, None]
+    group.add({"left": [2], "right": [3]})  # which no row can be in
+    assert group.lookup().column(1).to_pylist() == [19.0, 51.0, 91.0, 1.0, None, None]
+
+
 def test_windows_in_time_are_read_when_a_row_crosses_an_edge():
     engine = engine_of("SUM(v)", PAST)
     lows = np.arange(0, 1000)

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.spark.playing import NOW_US, Outcome, chunks_of
 
@@ -66,7 +67,7 @@ def rows_of(rng: Random, kind: str, batch: int, n: int = 60) -> pa.Table:
                 "k": rng.choice([*range(7), None]),
                 "n": batch * n + i,
                 "word": b"\xff" if 0.08 < odd < 0.12 else b"fine",
-                "ts": at,
+                "ts": at + 100 if at and 0.08 < odd < 0.12 else at,
                 "id": None if rng.random() < 0.04 else identity,
             }
         )
@@ -121,8 +122,9 @@ def alone(seed: int, kind: str) -> tuple[Answers, Answers, dict[str, int]]:
             event = ids[letter["row"]]
             told = (letter["reason"], letter["column"], letter["value"])
             letters["s", None if event is None else str(event), *told] += 1
-        known = rows["s"].filter(rows["s"]["id"].is_valid())["ts"].cast(pa.int64()).to_pylist()
-        latest = max(at for at in known if at is not None and at < NOW_US)
+        is_fine = pc.equal(rows["s"]["word"].cast(pa.binary()), b"fine")
+        known = rows["s"].filter(pc.and_(rows["s"]["id"].is_valid(), is_fine))["ts"]
+        latest = max(at for at in known.cast(pa.int64()).to_pylist() if at and at < NOW_US)
         for each in (plain, windows):
             each.advance("s", latest)
         for template, answer in windows.report().items():

@@ -30,6 +30,7 @@ from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import UserAggregate, aggregate_of
 from standfast.operators.base import AggregateStrategy, Found
 from standfast.operators.catalog import WINDOW_AGGREGATES
+from standfast.operators.synopses import reads_ages
 
 TOLD = ["query", "key", "raw", "known", "change"]
 
@@ -96,7 +97,7 @@ class AggregateReader(WindowReader):
         self.rereading.read(windows.slots, found, inside, registry)
         if self.question.key is not None:
             inside &= windows.firsts <= windows.lasts
-        return self.reported.update(self._relation(windows, found), inside)
+        return self.reported.update(self._relation(windows.slots, windows.lanes, found), inside)
 
     def told(self, registry: Registry) -> pa.Table:
         """What the last report said, for `retell`; keys by their values, queries by their ids."""
@@ -127,18 +128,29 @@ class AggregateReader(WindowReader):
         return Columns(self.key_kind(), self.question.result, self.strings)
 
     def answers(self, slots: Int64s, registry: Registry) -> Relation:
-        windows = self._windows(slots, registry)
-        found = self._read(windows)
-        return self._relation(windows, found).take(self._inside(windows.slots, found, registry))
+        slots = np.sort(self._asked(slots, registry))
+        # A window that no row can be in is unknown to strategies.
+        are_windows = bool((registry.lows[0, slots] <= registry.highs[0, slots]).all())
+        if are_windows and self.question.key is None and reads_ages(self.aggregate, self.lanes):
+            lanes = np.zeros(slots.size, np.int64)
+            found = self.strategy.lookup(slots, lanes)
+        else:
+            windows = self._windows(slots, registry)
+            slots, lanes, found = windows.slots, windows.lanes, self._read(windows)
+        return self._relation(slots, lanes, found).take(self._inside(slots, found, registry))
+
+    def _asked(self, slots: Int64s, registry: Registry) -> Int64s:
+        """Those whose bound something may meet: no strategy knows the others."""
+        if self.question.bound is None:
+            return slots
+        asked: Int64s = slots[registry.lows[-1, slots] <= registry.highs[-1, slots]]
+        return asked
 
     def _windows(self, slots: Int64s, registry: Registry) -> Windows:
-        """The windows of slots in every lane, by slot and code; over keys those with rows only."""
+        """The windows of ascending slots in every lane, by code; over keys those with rows."""
         n_lanes = self.lanes.n_lanes
-        if self.question.bound is not None:
-            # A bound that nothing meets: no strategy knows the query.
-            slots = slots[registry.lows[-1, slots] <= registry.highs[-1, slots]]
         by_code = np.argsort(self.lanes.codes[:n_lanes], kind="stable")
-        pairs, lanes = np.repeat(np.sort(slots), n_lanes), np.tile(by_code, slots.size)
+        pairs, lanes = np.repeat(slots, n_lanes), np.tile(by_code, slots.size)
         windows = self._positions(pairs, lanes, registry)
         if self.question.key is None:
             return windows
@@ -150,11 +162,11 @@ class AggregateReader(WindowReader):
         firsts, lasts = self.lanes.positions(lanes, lows, highs)
         return Windows(slots, lanes, firsts, np.where(lows <= highs, lasts, firsts - 1))
 
-    def _relation(self, windows: Windows, found: Found) -> Relation:
+    def _relation(self, slots: Int64s, lanes: Int64s, found: Found) -> Relation:
         """Answers, whether or not QUALIFY lets them through."""
         raw = np.where(found.known, np.ascontiguousarray(found.values).view(np.int64), 0)
-        codes = self.lanes.codes[windows.lanes] if raw.size else raw
-        return Relation(windows.slots, codes, raw, found.known)
+        codes = self.lanes.codes[lanes] if raw.size else raw
+        return Relation(slots, codes, raw, found.known)
 
     def _read(self, windows: Windows) -> Found:
         """The answers of windows; one that holds no row has none, or counts 0."""
@@ -166,7 +178,7 @@ class AggregateReader(WindowReader):
         values = np.zeros(holds.size, found.values.dtype)
         known = np.full(holds.size, self.question.function.startswith("COUNT"))
         values[holds], known[holds] = found.values, found.known
-        return Found(values, known)
+        return Found(values, known, found.n_overflowed)
 
     def _inside(self, slots: Int64s, found: Found, registry: Registry) -> Bools:
         """Which answers QUALIFY lets through; no answer never is."""

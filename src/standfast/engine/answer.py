@@ -200,6 +200,8 @@ class Answer:
         A row with more pairs is a piece by itself, or cut: into pairs that `pairs` would name, or
         into all that `rows` would write, which has queries on both sides of a self join twice.
         """
+        if not isinstance(most, int) or most < 1:
+            raise BadInput(f"a piece of an answer has 1 pair at least, not {most!r}")
         counts = self._row_counts()
         if counts.sum() <= most:
             yield 0, self

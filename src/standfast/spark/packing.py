@@ -8,7 +8,6 @@ and there are several buckets, a chunk also says which ids went to the others, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -79,12 +78,10 @@ def pack_rows(
             else table[source.id]
         )
         seen += table.num_rows
-        if source.time is not None:
-            times = pc.cast(table[source.time], pa.int64())
-            newest = pc.max(times.filter(_counts(source, table, arrived))).as_py()
-            latest = max(filter(lambda t: t is not None, (latest, newest)), default=None)
-        is_noted = any(source.name in part.noted for part in brief.plan.parts)
-        notes = _notes(source, table, arrived) if is_noted else None
+        notes = None
+        if source.time is not None or any(source.name in p.noted for p in brief.plan.parts):
+            notes = _notes(source, table, arrived)
+            latest = max((t for t in (latest, notes.latest()) if t is not None), default=None)
         table = table.append_column(EVENT, events)
         rows = []
         for p, part in enumerate(brief.plan.parts):
@@ -104,20 +101,18 @@ def pack_rows(
         yield _batch([(keys[0], Chunk(TICK, number, 0, place.task, 0, False, 0, NO_TIME, b""))])
 
 
-def _counts(source: Input, table: pa.Table, arrived: int) -> pa.Array:
-    """Which rows move time on: those that no door turns away for their time or their id."""
-    counts = [] if source.id is None else [pc.is_valid(table[source.id])]
-    if source.time is not None:
-        times = pc.cast(table[source.time], pa.int64())
-        counts.append(pc.less_equal(times, arrived + AHEAD_US))
-    return reduce(pc.and_, counts)
-
-
 class Notes(NamedTuple):
     """The rows that doors may let in, if they are not late: where they stand, id and time."""
 
     places: Int64s
     table: pa.Table
+
+    def latest(self) -> int | None:
+        """The latest time among them, if they have times."""
+        if NOTES[1] not in self.table.column_names:
+            return None
+        latest: int | None = pc.max(self.table[NOTES[1]]).as_py()
+        return latest
 
     def among(self, rows: Int64s, others: Mask) -> pa.Table:
         """Those at places that are `others`, as they stand among `rows`, which ascend."""
@@ -127,14 +122,16 @@ class Notes(NamedTuple):
 
 
 def _notes(source: Input, table: pa.Table, arrived: int) -> Notes:
-    """The same judgement that a door makes: a row that is rejected does not use its id."""
-    assert source.id is not None, "rows without an id are not noted"
+    """The same judgement that a door makes: a rejected row neither moves time nor uses its id."""
     intake = read_rows(source, table)
-    usable = _counts(source, intake.table, arrived)
-    found = {NOTES[0]: intake.table[source.id].filter(usable)}
+    usable, found = np.ones(intake.kept.size, np.bool_), dict[str, pa.ChunkedArray]()
+    if source.id is not None:
+        found[NOTES[0]] = intake.table[source.id]
+        usable &= found[NOTES[0]].is_valid().to_numpy()
     if source.time is not None:
-        found[NOTES[1]] = pc.cast(intake.table[source.time], pa.int64()).filter(usable)
-    return Notes(intake.kept[usable.to_numpy()], pa.table(found))
+        found[NOTES[1]] = pc.cast(intake.table[source.time], pa.int64())
+        usable &= found[NOTES[1]].to_numpy() <= arrived + AHEAD_US
+    return Notes(intake.kept[usable], pa.table(found).filter(pa.array(usable)))
 
 
 def pack_changes(

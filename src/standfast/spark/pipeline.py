@@ -180,7 +180,7 @@ def state_settings(speculation: str | None) -> dict[str, str]:
     Spark may have taken the answers of the other, and sums of floats may differ in their last bits;
     in the second each attempt has its own, and Spark goes on with that of the attempt it took.
     """
-    own = {FORMAT: "2"} if speculation == "true" else {}
+    own = {FORMAT: "2"} if (speculation or "").strip().lower() == "true" else {}
     return {PROVIDER: ROCKSDB} | own
 
 
