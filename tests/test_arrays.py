@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from standfast import _numba, arrays
 from standfast.arrays import (
-    Groups,
-    GroupSpans,
     Hits,
     Matches,
     Spans,
@@ -22,6 +20,7 @@ from standfast.arrays import (
     with_room,
 )
 from standfast.engine.answer import repeated
+from standfast.group_spans import Groups, GroupSpans
 from standfast.indexes.stabbing_partition import StabbingPartition
 
 SEEDS = st.integers(0, 10**6)
