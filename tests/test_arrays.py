@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast import _numba, arrays
+from standfast import _numba, group_spans
 from standfast.arrays import (
     Hits,
     Matches,
@@ -207,8 +207,11 @@ def test_counting_looks_through_the_shortest_of_hits_and_misses(low, high):
     partition.add(np.arange(100), -np.arange(100), halves)
     groups = partition.groups()
     one, other = np.array([[low]], np.int32), np.array([[high]], np.int32)
-    low_ranks, high_ranks = Watched(arrays._low_ranks(groups)), Watched(groups.high_ranks)
-    count, counts = getattr(arrays._count_groups, "py_func", arrays._count_groups), np.empty(1)
+    low_ranks, high_ranks = Watched(group_spans._low_ranks(groups)), Watched(groups.high_ranks)
+    count, counts = (
+        getattr(group_spans._count_groups, "py_func", group_spans._count_groups),
+        np.empty(1),
+    )
     count(groups.offsets, low_ranks, high_ranks, one, other, 0, counts)
     hits = GroupSpans(groups, one, other)
     assert counts[0] == hits.counts()[0] == len(rows_of_group_spans(hits)[0])
@@ -280,7 +283,7 @@ def test_a_forked_process_has_threads_of_its_own():
 def test_group_spans_say_the_same_on_several_threads(monkeypatch):
     monkeypatch.setattr(_numba, "THREADS", 3)
     monkeypatch.setattr(
-        arrays, "in_parts", lambda work, n, cost: _numba.in_parts(work, n, cost=10_000_000)
+        group_spans, "in_parts", lambda work, n, cost: _numba.in_parts(work, n, cost=10_000_000)
     )
     rng = np.random.default_rng(11)
     for n_events in (1, 2, 20):
