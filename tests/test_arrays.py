@@ -208,10 +208,8 @@ def test_counting_looks_through_the_shortest_of_hits_and_misses(low, high):
     groups = partition.groups()
     one, other = np.array([[low]], np.int32), np.array([[high]], np.int32)
     low_ranks, high_ranks = Watched(group_spans._low_ranks(groups)), Watched(groups.high_ranks)
-    count, counts = (
-        getattr(group_spans._count_groups, "py_func", group_spans._count_groups),
-        np.empty(1),
-    )
+    kernel = group_spans._count_groups
+    count, counts = getattr(kernel, "py_func", kernel), np.empty(1)
     count(groups.offsets, low_ranks, high_ranks, one, other, 0, counts)
     hits = GroupSpans(groups, one, other)
     assert counts[0] == hits.counts()[0] == len(rows_of_group_spans(hits)[0])
