@@ -17,6 +17,8 @@ Values = npt.NDArray[Any]  # int64 or float64
 FEWEST = 4
 # Floats from here on, infinities too, are told apart: sums of them may leave the range of floats.
 LARGE = 2.0**480
+# So many rows of a lane are copied column by column: below it, that costs more than it saves.
+MANY = 64
 # No window reaches further back; ages and times stay far from the end of int64.
 FARTHEST = 1 << 61
 
@@ -107,19 +109,33 @@ def write(
     g: Geometry, times: Int64s, values: Values, valid: Bools, large: Int64s, touched: Int64s,
     counts: Int64s, new_times: Int64s, new_values: Values, new_valid: Bools,
 ) -> None:  # fmt: skip
-    """Put rows behind the tails of their lanes."""
+    """Put rows behind the tails of their lanes: many at once column after column."""
     at = 0
     for i in range(touched.size):
         lane = touched[i]
-        start, mask, tail = g.starts[lane], g.masks[lane], g.tails[lane]
-        for p in range(tail, tail + counts[i]):
-            place = start + (p & mask)
-            times[place] = new_times[at]
-            values[place] = new_values[at]
-            valid[place] = new_valid[at]
-            if not abs(new_values[at]) < LARGE:
-                large[lane] = p
-            at += 1
+        start, mask, first = g.starts[lane], g.masks[lane], g.tails[lane]
+        stop = first + counts[i]
+        while first < stop:
+            end = min(stop, (first | mask) + 1)
+            place, n, n_plain = start + (first & mask), end - first, 0
+            if n < MANY:
+                for k in range(n):
+                    times[place + k] = new_times[at + k]
+                    values[place + k] = new_values[at + k]
+                    valid[place + k] = new_valid[at + k]
+                    n_plain += abs(new_values[at + k]) < LARGE
+            else:
+                times[place : place + n] = new_times[at : at + n]
+                values[place : place + n] = new_values[at : at + n]
+                valid[place : place + n] = new_valid[at : at + n]
+                for k in range(at, at + n):
+                    n_plain += abs(new_values[k]) < LARGE
+            if n_plain < n:
+                for k in range(n):
+                    if not abs(new_values[at + k]) < LARGE:
+                        large[lane] = first + k
+            at += n
+            first = end
 
 
 @kernel
