@@ -271,3 +271,23 @@ def test_an_engine_that_does_not_follow_is_not_told_of_others():
     with pytest.raises(BadInput, match="only an engine that follows takes note") as refused:
         engine_of("int64").push("s", {"ts": [1], "i": [1]}, noted=noted_of("int64", [(1, 1, 0)]))
     assert "follows=True" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("noted", "reason"),
+    [
+        (Noted(pa.array([1, 2]), np.zeros(2, np.int64), np.zeros(1, np.int64)), "2, 2 and 1 ids"),
+        (Noted(pa.array(["a"]), np.zeros(1, np.int64), np.zeros(1, np.int64)), "are int64, not"),
+        (Noted(pa.array([None], pa.int64()), np.zeros(1, np.int64), np.zeros(1, np.int64)), "null"),
+        (Noted(pa.array([1, 2]), np.zeros(2, np.int64), np.array([1, 0])), "do not ascend"),
+    ],
+)
+def test_rows_of_others_that_do_not_fit_are_refused_and_change_nothing(noted, reason):
+    engine = sf.Engine(clock=lambda: NOW_US, follows=True)
+    engine.stream("s", {"ts": "timestamp", "i": "int64"}, time="ts", lateness_us=10, id="i")
+    engine.stream("t", {"ts": "timestamp", "i": "int64"}, time="ts", lateness_us=10)
+    with pytest.raises(BadInput, match=reason):
+        engine.push("s", {"ts": [1], "i": [1]}, noted=noted)
+    with pytest.raises(BadInput, match="for 't': the stream has no id"):
+        engine.push("t", {"ts": [1], "i": [1]}, noted=noted)
+    assert engine.counters("s")["received"] == 0

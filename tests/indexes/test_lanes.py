@@ -115,3 +115,41 @@ def test_lanes_of_keys_that_nobody_reaches_go():
         lanes.look()
     assert lanes.n_lanes < 40
     assert lanes.kept().codes.tolist() == [294, 295, 296, 297, 298, 299]
+
+
+@pytest.mark.parametrize("is_keyed", [False, True])
+@pytest.mark.parametrize("in_order", [False, True])
+def test_rows_that_nobody_reaches_after_their_batch_take_no_place(is_keyed, in_order):
+    """Batches far longer than the windows: places follow the windows, and lanes do not move."""
+    lanes = Lanes("rows", is_float=False, is_keyed=is_keyed, reach=9)
+    generations = set()
+    for i in range(0, 5000, 1000):
+        times = np.arange(i, i + 1000)
+        came = times if in_order else times[::-1].copy()
+        lanes.append(np.zeros(1000, np.int64), came, came, np.ones(1000, np.bool_))
+        lanes.check()
+        lanes.look()
+        generations.add(lanes.generation)
+        assert lanes.kept().values.tolist() == times[-10:].tolist()
+    assert lanes.size <= 64
+    assert len(generations) == 1
+
+
+def test_a_ring_has_room_for_the_rows_that_are_reached_and_few_more():
+    """Rows that a batch pushes out of reach make room for it."""
+    lanes = Lanes("rows", is_float=False, reach=99)
+    for i in range(0, 4000, 20):
+        times = np.arange(i, i + 20)
+        lanes.append(NOTHING, times, times, np.ones(20, np.bool_))
+    assert int(lanes.geometry.masks[0]) + 1 == 128
+    assert lanes.kept().values.tolist() == list(range(3900, 4000))
+
+
+@pytest.mark.parametrize("unit", ["rows", "range"])
+@pytest.mark.parametrize("is_keyed", [False, True])
+def test_without_windows_no_row_is_kept(unit, is_keyed):
+    lanes = Lanes(unit, is_float=False, is_keyed=is_keyed, reach=-1)
+    rows = np.arange(100)
+    change = lanes.append(np.zeros(100, np.int64), rows, rows, np.ones(100, np.bool_))
+    assert change.lanes.size == 0
+    assert len(lanes) == 0

@@ -310,4 +310,4 @@ def test_a_job_of_static_rows_is_one_pass_that_can_be_repeated(tmp_path):
         for row in told
         if row["template"] == "sold"
     ) == [(None, 1, 10, 3, 1), (None, 1, 20, 2, 1)]
-    assert "sold: 1 buckets by trades.item, 2 slices each; stored on all slices" in done.stdout
+    assert "sold: 1 bucket by trades.item, 2 slices each; stored on all slices" in done.stdout

@@ -275,6 +275,9 @@ class Engine:
         if noted is not None and not self._follows:
             hint = "make it with follows=True, and tell it the times with advance"
             raise BadInput("only an engine that follows takes note of rows of others", hint=hint)
+        own = store.input
+        if noted is not None and (why := noted.misfit(own.columns[own.id] if own.id else None)):
+            raise BadInput(f"rows of others cannot be noted for {own.name!r}: {why}")
         batch = self._doors[store.input.name].admit(rows, self._clock(), noted)
         if store.input.kind == "table":
             old, ids, batch = store.replaced_by(batch)

@@ -116,6 +116,19 @@ class Noted(NamedTuple):
     times: Int64s  # all the same if the stream has no time
     befores: Int64s
 
+    def misfit(self, kind: str | None) -> str | None:
+        """What keeps these rows from being noted by a stream whose ids are of this kind."""
+        if kind is None:
+            return "the stream has no id"
+        if not len(self.ids) == self.times.size == self.befores.size:
+            sizes = f"{len(self.ids)}, {self.times.size} and {self.befores.size}"
+            return f"there are {sizes} ids, times and places"
+        if (kind == "int64") != pa.types.is_int64(self.ids.type):
+            return f"ids are {kind}, not {self.ids.type}"
+        if self.ids.null_count:
+            return "an id is null"
+        return None if np.all(np.diff(self.befores) >= 0) else "places do not ascend"
+
     def since(self, oldest: int) -> Noted:
         """Those that are not older."""
         some = self.times >= oldest

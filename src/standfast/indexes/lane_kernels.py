@@ -33,8 +33,8 @@ class Geometry(NamedTuple):
 
 
 def capacities(n: Int64s) -> Int64s:
-    """Places for so many rows and as many again: powers of two."""
-    wanted = np.maximum(2 * n, FEWEST)
+    """Places for so many rows and a quarter as many again: powers of two."""
+    wanted = np.maximum(n + (n >> 2) + 1, FEWEST)
     sizes: Int64s = 1 << np.ceil(np.log2(wanted)).astype(np.int64)
     return sizes
 
@@ -48,6 +48,25 @@ def runs_of(lanes: Int64s) -> tuple[Int64s, Int64s]:
     return lanes[firsts], np.diff(np.concatenate([firsts, [lanes.size]]))
 
 
+def ages_of(g: Geometry) -> Int64s:
+    """The position of every row, lane by lane."""
+    n = g.tails - g.heads
+    return np.repeat(g.tails - np.cumsum(n), n) + np.arange(int(n.sum()))
+
+
+def places_of(g: Geometry, lanes: Int64s) -> Int64s:
+    """Where the rows of lanes stand, lane by lane."""
+    places = np.empty(int((g.tails[lanes] - g.heads[lanes]).sum()), np.int64)
+    fill_places(g, lanes, places)
+    return places
+
+
+def among_last(n: int, counts: Int64s) -> Bools:
+    """Which rows are among the last n of their lane; rows stand lane by lane, `counts` in each."""
+    after = np.repeat(np.cumsum(counts), counts) - np.arange(int(counts.sum()))
+    return after <= n
+
+
 @kernel
 def fill_places(g: Geometry, lanes: Int64s, places: Int64s) -> None:
     at = 0
@@ -55,6 +74,17 @@ def fill_places(g: Geometry, lanes: Int64s, places: Int64s) -> None:
         for p in range(g.heads[lane], g.tails[lane]):
             places[at] = g.starts[lane] + (p & g.masks[lane])
             at += 1
+
+
+@kernel
+def follows(g: Geometry, times: Int64s, new_times: Int64s) -> bool:
+    """Whether each row is later than the one before it, and all later than those of lane 0."""
+    n_wrong = 0
+    for i in range(1, new_times.size):
+        n_wrong += new_times[i] <= new_times[i - 1]
+    if g.heads[0] < g.tails[0]:
+        n_wrong += new_times[0] <= times[g.starts[0] + ((g.tails[0] - 1) & g.masks[0])]
+    return n_wrong == 0
 
 
 @kernel
@@ -139,12 +169,15 @@ def write(
 
 
 @kernel
-def trim(g: Geometry, times: Int64s, now: int, by_rows: bool, reach: int, lanes: Int64s) -> None:
-    """Move heads to the first row that some window can hold."""
-    for lane in lanes:
+def trim(
+    g: Geometry, times: Int64s, now: int, by_rows: bool, reach: int, lanes: Int64s, counts: Int64s
+) -> None:
+    """Move heads to the first row that some window can hold once `counts` more rows are there."""
+    for i in range(lanes.size):
+        lane = lanes[i]
         low, high = g.heads[lane], g.tails[lane]
         if by_rows:
-            low = max(low, high - 1 - reach)
+            low = min(high, max(low, high + counts[i] - 1 - reach))
         else:
             while low < high:
                 middle = (low + high) >> 1

@@ -33,11 +33,14 @@ from standfast.indexes.lane_kernels import (
     Bools,
     Geometry,
     Values,
+    ages_of,
+    among_last,
     capacities,
-    fill_places,
     find_firsts,
     first_since,
+    follows,
     is_sorted,
+    places_of,
     positions,
     runs_of,
     trim,
@@ -45,6 +48,7 @@ from standfast.indexes.lane_kernels import (
 )
 
 Unit = Literal["rows", "range"]
+Rows = tuple[Int64s, Int64s, Values, Bools]  # lanes, times, values, and whether there is a value
 
 # Rows that came since all lanes were last looked at, as a share of all, before the next look.
 LOOK_AGAIN = 8
@@ -66,7 +70,7 @@ class Lanes:
     def __init__(
         self, unit: Unit, *, is_float: bool, is_keyed: bool = False, reach: int = FARTHEST
     ) -> None:
-        """`reach` is the greatest age that any window holds, in microseconds or rows.
+        """`reach` is the greatest age that any window holds, in microseconds or rows; -1 if none.
 
         Without keys there is one lane, number 0, from the start.
         """
@@ -123,12 +127,10 @@ class Lanes:
 
     def lanes_of(self, codes: Int64s) -> Int64s:
         """The lane of each code, or -1."""
-        at = np.searchsorted(self._sorted_codes, codes)
-        at[at == self._sorted_codes.size] = 0
         if not self._sorted_codes.size:
             return np.full(codes.size, -1, np.int64)
-        known = self._sorted_codes[at] == codes
-        lanes: Int64s = np.where(known, self._sorted_lanes[at], -1)
+        at = np.minimum(np.searchsorted(self._sorted_codes, codes), self._sorted_codes.size - 1)
+        lanes: Int64s = np.where(self._sorted_codes[at] == codes, self._sorted_lanes[at], -1)
         return lanes
 
     def append(self, codes: Int64s, times: Int64s, values: Values, valid: Bools) -> Change:
@@ -140,23 +142,22 @@ class Lanes:
             inside = times >= self.now - self.reach
             times, values, valid = times[inside], values[inside], valid[inside]
             codes = codes[inside] if self.is_keyed else codes
-        if not times.size:
+        if not times.size or self.reach < 0:
             return Change(np.empty(0, np.int64), np.empty(0, np.int64))
         self._unseen += times.size
+        if not self.is_keyed and follows(self.geometry, self.times, times):
+            touched, firsts = np.zeros(1, np.int64), self._table[3, :1].copy()
+            n = times.size if self.unit == "range" else min(times.size, self.reach + 1)
+            rows = times[-n:], np.asarray(values, self.dtype)[-n:], valid[-n:]
+            return self._put(touched, np.array([n]), firsts, rows)
         lanes = self._lanes_for(codes) if self.is_keyed else np.zeros(times.size, np.int64)
-        rows = self._in_order(lanes, times, values, valid)
-        touched, counts = runs_of(rows[0])
+        found = self._reachable(self._in_order(lanes, times, values, valid))
+        touched, counts = runs_of(found[0])
         firsts = np.empty(touched.size, np.int64)
-        if find_firsts(self.geometry, *self._columns(), touched, counts, *rows[1:], firsts):
-            rows = self._with_later(touched, firsts, rows)
-            touched, counts = runs_of(rows[0])
-        generation = self.generation
-        moved = self._make_room(touched, counts)
-        write(self.geometry, *self._columns(), self.large, touched, counts, *rows[1:])
-        self._table[3, touched] += counts
-        if self.generation != generation:
-            return self.all_changed()
-        return Change(touched, np.where(moved, 0, firsts))
+        if find_firsts(self.geometry, *self._columns(), touched, counts, *found[1:], firsts):
+            found = self._with_later(touched, firsts, found)
+            touched, counts = runs_of(found[0])
+        return self._put(touched, counts, firsts, found[1:])
 
     def all_changed(self) -> Change:
         """Every lane from its first row on."""
@@ -201,8 +202,8 @@ class Lanes:
     def trim(self) -> None:
         """Let every row go that no window reaches any more."""
         g = self.geometry
-        lanes = np.arange(self.n_lanes)
-        trim(g, self.times, self.now, self.unit == "rows", self.reach, lanes)
+        lanes, none = np.arange(self.n_lanes), np.zeros(self.n_lanes, np.int64)
+        trim(g, self.times, self.now, self.unit == "rows", self.reach, lanes, none)
         self._unseen = 0
 
     @property
@@ -237,17 +238,34 @@ class Lanes:
         rows = self._rows(g.heads)
         lanes = np.repeat(np.arange(self.n_lanes), g.tails - g.heads)
         sorts = np.lexsort((rows.values, rows.valid, rows.times, lanes))
-        again = [column[sorts] for column in (rows.times, rows.values, rows.valid)]
-        for column, wanted in zip((rows.times, rows.values, rows.valid), again, strict=True):
-            assert np.array_equal(column, wanted), "rows of a lane are out of order"
+        assert np.all(np.diff(sorts) == 1), "rows of a lane are out of order"
         assert not rows.times.size or rows.times.max() <= self.now, "a row is later than now"
         assert np.all(np.diff(self._sorted_codes) > 0), "two lanes have one code"
         if self.dtype == np.float64:
-            n_behind = (np.abs(rows.values) >= LARGE) & (_ages(g) > self.large[lanes])
+            n_behind = (np.abs(rows.values) >= LARGE) & (ages_of(g) > self.large[lanes])
             assert not n_behind.any(), "a large value stands behind the last one"
 
     def _columns(self) -> tuple[Int64s, Values, Bools]:
         return self.times, self.values, self.valid
+
+    def _put(
+        self, touched: Int64s, counts: Int64s, firsts: Int64s, rows: tuple[Int64s, Values, Bools]
+    ) -> Change:
+        """Put rows behind the tails; `firsts` is where each lane begins to be different."""
+        generation = self.generation
+        moved = self._make_room(touched, counts)
+        write(self.geometry, *self._columns(), self.large, touched, counts, *rows)
+        self._table[3, touched] += counts
+        if self.generation != generation:
+            return self.all_changed()
+        return Change(touched, np.where(moved, 0, firsts))
+
+    def _reachable(self, rows: Rows) -> Rows:
+        """Those of new rows that some window reaches once all are there."""
+        if self.unit == "range" or rows[0].size <= self.reach + 1:
+            return rows
+        inside = among_last(self.reach + 1, runs_of(rows[0])[1])
+        return rows[0][inside], rows[1][inside], rows[2][inside], rows[3][inside]
 
     def _lanes_for(self, codes: Int64s) -> Int64s:
         """The lane of each code; codes that are new get one."""
@@ -279,9 +297,7 @@ class Lanes:
         self._valid = with_room(self._valid, size)
         self.size = size
 
-    def _in_order(
-        self, lanes: Int64s, times: Int64s, values: Values, valid: Bools
-    ) -> tuple[Int64s, Int64s, Values, Bools]:
+    def _in_order(self, lanes: Int64s, times: Int64s, values: Values, valid: Bools) -> Rows:
         """Rows by lane, time, and value."""
         values = np.asarray(values, self.dtype)
         if is_sorted(lanes, times, values, valid):
@@ -289,9 +305,7 @@ class Lanes:
         order = np.lexsort((values, valid, times, lanes))
         return lanes[order], times[order], values[order], valid[order]
 
-    def _with_later(
-        self, touched: Int64s, firsts: Int64s, rows: tuple[Int64s, Int64s, Values, Bools]
-    ) -> tuple[Int64s, Int64s, Values, Bools]:
+    def _with_later(self, touched: Int64s, firsts: Int64s, rows: Rows) -> Rows:
         """The new rows and those of their lanes that belong after them, taken out."""
         g = self.geometry
         heads = g.tails.copy()
@@ -302,13 +316,12 @@ class Lanes:
         # Which of the rows before are large is not looked for: at worst too many windows are
         # added up row by row.
         self.large[touched] = np.minimum(self.large[touched], firsts - 1)
-        together = (
+        return self._in_order(
             np.concatenate([rows[0], lanes]),
             np.concatenate([rows[1], later.times]),
             np.concatenate([rows[2], later.values]),
             np.concatenate([rows[3], later.valid]),
         )
-        return self._in_order(*together)
 
     def _make_room(self, touched: Int64s, counts: Int64s) -> Bools:
         """Places for rows to come; which lanes moved, with positions from 0 on."""
@@ -317,7 +330,8 @@ class Lanes:
         full = g.tails[touched] - g.heads[touched] + counts > g.masks[touched]
         if not full.any():
             return moved
-        trim(g, self.times, self.now, self.unit == "rows", self.reach, touched[full])
+        by_rows = self.unit == "rows"
+        trim(g, self.times, self.now, by_rows, self.reach, touched[full], counts[full])
         moved = g.tails[touched] - g.heads[touched] + counts > g.masks[touched]
         lanes = touched[moved]
         if not lanes.size:
@@ -377,23 +391,10 @@ class Lanes:
     def _rows(self, heads: Int64s) -> Kept:
         """The rows of all lanes from these positions on."""
         g = self.geometry
-        places = _places(g._replace(heads=heads), np.arange(self.n_lanes))
+        places = places_of(g._replace(heads=heads), np.arange(self.n_lanes))
         codes = np.repeat(self.codes[: self.n_lanes], g.tails - heads)
         return Kept(codes, self.times[places], self.values[places], self.valid[places])
 
     def _rows_of(self, lanes: Int64s) -> tuple[Int64s, Values, Bools]:
-        places = _places(self.geometry, lanes)
+        places = places_of(self.geometry, lanes)
         return self.times[places], self.values[places], self.valid[places]
-
-
-def _ages(g: Geometry) -> Int64s:
-    """The position of every row, lane by lane."""
-    n = g.tails - g.heads
-    return np.repeat(g.tails - np.cumsum(n), n) + np.arange(int(n.sum()))
-
-
-def _places(g: Geometry, lanes: Int64s) -> Int64s:
-    """Where the rows of lanes stand, lane by lane."""
-    places = np.empty(int((g.tails[lanes] - g.heads[lanes]).sum()), np.int64)
-    fill_places(g, lanes, places)
-    return places

@@ -5,6 +5,10 @@
 One pass: no synopsis of a window is ever written down. Nothing is decided on the way that differs
 from window to window, so that many totals are fetched at a time. Places are unsigned: no index is
 asked whether it counts from the end.
+
+Of a total the sum and the rest are exact together, up to the roundings of the rest. Where larger
+values stood before a window, those may be as large as its own sum: such windows are counted, and
+`reread` adds them up row by row. Whole numbers leave no rest, and most other values a small one.
 """
 
 from __future__ import annotations
@@ -20,24 +24,30 @@ from standfast.operators.synopsis_kernels import added
 Total = tuple[int, float, float]
 Ring = tuple[int, int, int, int]  # start, mask, head, and the newest position
 
+# Sums are doubted below so many times the rest of a total: a million roundings of the rest are at
+# most a 2^33rd of it, and so at most a 2^46th of a sum that is not.
+DOUBT = 2.0**13
+
 
 @kernel
 def running_by_age(
     ints: Int64s, floats: Fields, g: Geometry, slots: Int64s, lows: Int64s, highs: Int64s,
     is_mean: bool, values: Fields, known: Bools,
-) -> None:  # fmt: skip
-    """Sums of the rows of age `lows[slots[i]] .. highs[slots[i]]` in the only lane."""
+) -> int:  # fmt: skip
+    """Sums of the rows of age `lows[slots[i]] .. highs[slots[i]]` in the only lane.
+
+    How many of them are doubtful is given back.
+    """
     ring = (g.starts[0], g.masks[0], g.heads[0], g.tails[0] - 1)
     turns, is_full = _kind_of(ints, ring)
     windows = (slots, lows, highs, is_mean, values, known)
     if turns and is_full:
-        _read(ints, floats, ring, True, True, *windows)
-    elif turns:
-        _read(ints, floats, ring, True, False, *windows)
-    elif is_full:
-        _read(ints, floats, ring, False, True, *windows)
-    else:
-        _read(ints, floats, ring, False, False, *windows)
+        return _read(ints, floats, ring, True, True, *windows)
+    if turns:
+        return _read(ints, floats, ring, True, False, *windows)
+    if is_full:
+        return _read(ints, floats, ring, False, True, *windows)
+    return _read(ints, floats, ring, False, False, *windows)
 
 
 @inlined
@@ -57,28 +67,58 @@ def _kind_of(ints: Int64s, ring: Ring) -> tuple[bool, bool]:
 def _read(
     ints: Int64s, floats: Fields, ring: Ring, turns: bool, is_full: bool, slots: Int64s,
     lows: Int64s, highs: Int64s, is_mean: bool, values: Fields, known: Bools,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
+    n_doubtful = 0
     start, mask, head, newest = ring
     whole = total_at(ints, floats, start + mask)
     for i in range(slots.size):
         slot = np.uint64(slots[i])
         first, last = max(head, newest - highs[slot]), newest - lows[slot]
         kind = (turns, is_full, is_mean)
-        known[i], values[i] = _answer(ints, floats, start, mask, whole, first, last, kind)
+        found = _answer(ints, floats, start, mask, whole, first, last, kind)
+        known[i], values[i] = found[0], found[1]
+        n_doubtful += found[2]
+    return n_doubtful
 
 
 @kernel
 def running_by_position(
     ints: Int64s, floats: Fields, g: Geometry, lanes: Int64s, firsts: Int64s, lasts: Int64s,
     is_mean: bool, values: Fields, known: Bools,
-) -> None:  # fmt: skip
-    """Sums of the rows at positions `firsts[i] .. lasts[i]` of `lanes[i]`."""
+) -> int:  # fmt: skip
+    """Sums of the rows at positions `firsts[i] .. lasts[i]` of `lanes[i]`; how many to doubt."""
+    n_doubtful = 0
     for i in range(lanes.size):
         lane, first, last = lanes[i], firsts[i], lasts[i]
         start, mask = g.starts[lane], g.masks[lane]
         whole = total_at(ints, floats, start + mask)
         kind = (True, False, is_mean)
-        known[i], values[i] = _answer(ints, floats, start, mask, whole, first, last, kind)
+        found = _answer(ints, floats, start, mask, whole, first, last, kind)
+        known[i], values[i] = found[0], found[1]
+        n_doubtful += found[2]
+    return n_doubtful
+
+
+@kernel
+def reread(
+    ints: Int64s, floats: Fields, g: Geometry, lanes: Int64s, firsts: Int64s, lasts: Int64s,
+    is_mean: bool, column: Fields, valid: Bools, values: Fields,
+) -> None:  # fmt: skip
+    """The sums that are doubtful, row by row; `column` has the values of the rows."""
+    for i in range(lanes.size):
+        lane, first, last = lanes[i], firsts[i], lasts[i]
+        start, mask = g.starts[lane], g.masks[lane]
+        whole = total_at(ints, floats, start + mask)
+        kind = (True, False, is_mean)
+        if not _answer(ints, floats, start, mask, whole, first, last, kind)[2]:
+            continue
+        n, total, rest = 0, 0.0, 0.0
+        for p in range(first, last + 1):
+            place = start + (p & mask)
+            if valid[place]:
+                total, low = added(total, column[place])
+                n, rest = n + 1, rest + low
+        values[i] = (total + rest) / n if is_mean else total + rest
 
 
 @in_place
@@ -91,19 +131,21 @@ def total_at(ints: Int64s, floats: Fields, place: int) -> Total:
 def _answer(
     ints: Int64s, floats: Fields, start: int, mask: int, whole: Total, first: int, last: int,
     kind: tuple[bool, bool, bool],
-) -> tuple[bool, float]:  # fmt: skip
-    """Whether a window has a value, and the sum or the mean.
+) -> tuple[bool, float, bool]:  # fmt: skip
+    """Whether a window has a value, the sum or the mean, and whether to doubt it.
 
     `whole` is the total of a round; `kind` tells whether windows may cross the start of one,
     whether every row has a value, and whether the mean is wanted.
     """
     turns, is_full, is_mean = kind
     n, total, rest = total_at(ints, floats, start + (last & mask))
+    most = abs(rest)
     if turns:
         crosses = (first ^ last) & ~mask != 0
         total, low = added(whole[1] if crosses else 0.0, total)
         rest = (whole[2] if crosses else 0.0) + (rest + low)
         n += whole[0] if crosses else 0
+        most = max(most, abs(rest))
     n_less, less, rest_less = total_at(ints, floats, start + ((first - 1) & mask))
     if first & mask == 0:
         n_less, less, rest_less = 0, 0.0, 0.0
@@ -111,6 +153,7 @@ def _answer(
     n = last - first + 1 if is_full else n - n_less
     has = (first <= last) & (n > 0)
     answer = total + (rest + (low - rest_less))
+    is_doubtful = has & (abs(answer) < DOUBT * max(most, abs(rest_less)))
     if is_mean:
         answer /= max(n, 1)
-    return has, answer if has else 0.0
+    return has, answer if has else 0.0, is_doubtful

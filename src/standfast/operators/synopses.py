@@ -26,7 +26,13 @@ from standfast.indexes.lane_kernels import Bools, Values
 from standfast.indexes.lanes import Lanes
 from standfast.operators import interval_kernels, landmark_kernels, sum_kernels
 from standfast.operators import synopsis_kernels as kernels
-from standfast.operators.aggregates import SUM_FLOAT, Aggregate, Fields
+from standfast.operators.aggregates import (
+    POWERS_FLOAT,
+    POWERS_INT,
+    SUM_FLOAT,
+    Aggregate,
+    Fields,
+)
 from standfast.operators.base import Found
 from standfast.operators.landmark_kernels import Rings
 
@@ -260,6 +266,12 @@ class Synopses:
                 self.aggregate.kind, self._ints, self.floats, g, *which,
                 found, found.view(np.float64),
             )  # fmt: skip
+            if self.aggregate.kind in (POWERS_INT, POWERS_FLOAT):
+                interval_kernels.read_doubtful(
+                    self.aggregate.kind, self._ints, self.floats, g, *which,
+                    lanes.values.view(np.int64), lanes.values.view(np.float64), lanes.valid,
+                    found, found.view(np.float64),
+                )  # fmt: skip
             return found
         assert user.inverse is not None, "a way that subtracts was let through"
         has = np.flatnonzero(which[1] <= which[2])
@@ -281,22 +293,33 @@ class Synopses:
         return found
 
     def sums_by_age(
-        self, kernel: Callable[..., None], lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]
+        self, kernel: Callable[..., int | None], lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]
     ) -> Found:
         """Sums of floats in the only lane: slots, and by slot the least and greatest age."""
         values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
         is_mean = self.aggregate.name == "AVG"
-        kernel(self._ints, self.floats, lanes.geometry, *which, is_mean, values, known)
+        if kernel(self._ints, self.floats, lanes.geometry, *which, is_mean, values, known):
+            slots, lows, highs = which
+            only = np.zeros(slots.size, np.int64)
+            self._reread(lanes, (only, *lanes.positions(only, lows[slots], highs[slots])), values)
         return Found(values, known)
 
     def sums_by_position(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> Found:
         """Sums of floats over windows that are given by lanes, first and last positions."""
         values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
-        sum_kernels.running_by_position(
+        if sum_kernels.running_by_position(
             self._ints, self.floats, lanes.geometry, *which,
             self.aggregate.name == "AVG", values, known,
-        )  # fmt: skip
+        ):  # fmt: skip
+            self._reread(lanes, which, values)
         return Found(values, known)
+
+    def _reread(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s], values: Fields) -> None:
+        """Sums that totals leave in doubt, from the rows."""
+        sum_kernels.reread(
+            self._ints, self.floats, lanes.geometry, *which, self.aggregate.name == "AVG",
+            lanes.values, lanes.valid, values,
+        )  # fmt: skip
 
     def _merged(self, left: Int64s, right: Int64s) -> Int64s:
         """Synopses of the user's merged; one without values leaves the other as it is."""

@@ -80,17 +80,17 @@ class Plan:
 
     def lines(self) -> Iterator[str]:
         """What `explain` says about it."""
-        yield f"{self.n_shards} shards"
+        yield _many(self.n_shards, "shard")
         for part in self.parts:
             buckets, slices = self.grid(part)
             keys = ", ".join(f"{name}.{'+'.join(key)}" for name, key in part.keys.items())
+            cut = f"{_many(buckets, 'bucket')} by {keys}, {_many(slices, 'slice')} each"
             how = {
                 "rows": "each row on one shard, nothing stored",
-                "keys": f"{buckets} buckets by {keys}, {slices} slices each; "
-                "stored on all slices of a bucket, answered on one",
+                "keys": f"{cut}; stored on all slices of a bucket, answered on one",
                 "events": "stored on every shard, answered on one",
-                "windows": f"{buckets} buckets by {keys}, {slices} slices each; stored on all "
-                "slices of a bucket, each answers for its share of the queries"
+                "windows": f"{cut}; stored on all slices of a bucket, each answers for its share "
+                "of the queries"
                 if keys
                 else "stored on every shard, each answers for its share of the queries",
             }[part.deal]
@@ -99,6 +99,10 @@ class Plan:
             if part.noted:
                 how += f"; ids of {', '.join(part.noted)} told to all buckets"
             yield f"{', '.join(part.templates)}: {how}; all queries on every shard"
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def _slices(n_shards: int) -> int:

@@ -10,7 +10,8 @@ crosses at most one such start, and what was added up before the last start but 
 trace: the error of a window depends on the rows of at most two rings (decision 014).
 
 Invariant  the total of a position is that of the rows since the last multiple of the capacity.
-Cost       update O(1), lookup O(1); of time windows O(log n) more to find the positions.
+Cost       update O(1), lookup O(1); of time windows O(log n) more to find the positions. Windows
+           that stand after far larger values than their own are read row by row.
 Paper      [shared-windows] section 3.2, figure 6; the starts are ours.
 """
 
