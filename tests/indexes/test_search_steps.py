@@ -84,3 +84,20 @@ def test_what_a_search_reads_grows_with_the_answer_and_not_with_the_keys(monkeyp
     assert many_keys <= 16 * 500 / 4
     large_answer = entries_read(monkeypatch, 16 * 500, 16 * 25)
     assert 1.5 * many_keys <= large_answer <= 16 * many_keys
+
+
+def test_keys_of_a_leaf_that_never_reached_the_range_are_not_looked_at(monkeypatch):
+    tree, looked_at = MaximaTree(KeyMaxima(), leaf=64), 0
+    tree.insert(np.arange(40), np.arange(40), np.arange(40), 0)
+    first_from = maxima_tree.first_from
+
+    def watched(peaks, k, start):
+        nonlocal looked_at
+        looked_at += 1
+        return first_from(peaks, k, start)
+
+    monkeypatch.setattr(maxima_tree, "first_from", watched)
+    out = np.empty(41, np.int32)
+    n = plain(keys_with_maximum)(tree.tree, tree.maxima.peaks, 10, 37, MOST, out, 0)
+    assert sorted(out[:n].tolist()) == [37, 38, 39]
+    assert looked_at == 3

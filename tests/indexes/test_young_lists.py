@@ -77,14 +77,14 @@ def test_a_list_waits_with_no_more_than_a_few_changes_for_each_digit_of_its_size
     assert most <= 4 * 11
 
 
-def test_lists_are_filled_in_order_and_plain_ones_hold_a_key_once():
+def test_lists_are_filled_in_order_and_plain_ones_hold_a_key_once_at_its_largest():
     lists = made(np.array([2, 3]), spare=0, n_sorted=1)
     fill(lists, np.array([0, 1, 0, 1, 1]), np.array([1, 2, 3, 4, 5]), np.array([9, 7, 8, 7, 6]))
     check_lists(lists)
     assert entries_of(lists, 0) == [(1, 9), (3, 8)]
-    assert entries_of(lists, 1) == [(2, 7), (5, 6)]
-    changed(lists, [(1, 5, 7), (1, 5, 5)])
-    assert entries_of(lists, 1) == [(2, 7), (5, 6), (5, 5)]
+    assert entries_of(lists, 1) == [(4, 7), (5, 6)]
+    changed(lists, [(1, 3, 7), (1, 8, 6), (1, 5, 5)])
+    assert entries_of(lists, 1) == [(4, 7), (8, 6), (5, 5)]
 
 
 def test_a_pool_without_room_is_full():

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from standfast._numba import kernel
 from standfast.arrays import Int64s
 
 LEAST_ROOM = 4
@@ -38,18 +39,22 @@ class Move(NamedTuple):
     used: int
 
 
+@kernel
 def moves(blocks: Blocks, touched: Int64s, counts: Int64s, used: int) -> Move:
     """What must move so that each touched key has room for so many more rows."""
-    full = blocks.ends[touched] + counts > blocks.begins[touched] + blocks.rooms[touched]
-    keys = touched[full]
-    rooms = 2 * (blocks.ends[keys] - blocks.firsts[keys] + counts[full])
-    rooms = np.maximum(LEAST_ROOM, rooms)
-    stays = rooms <= blocks.rooms[keys]
-    ends = used + np.cumsum(np.where(stays, 0, rooms))
-    return Move(
-        keys, np.where(stays, blocks.begins[keys], ends - rooms),
-        np.where(stays, blocks.rooms[keys], rooms), int(ends[-1]) if keys.size else used,
-    )  # fmt: skip
+    keys, n = np.empty(touched.size, np.int64), 0
+    begins, rooms = np.empty(touched.size, np.int64), np.empty(touched.size, np.int64)
+    for i in range(touched.size):
+        k = touched[i]
+        if blocks.ends[k] + counts[i] <= blocks.begins[k] + blocks.rooms[k]:
+            continue
+        keys[n], begins[n], rooms[n] = k, blocks.begins[k], blocks.rooms[k]
+        room = max(LEAST_ROOM, 2 * (blocks.ends[k] - blocks.firsts[k] + counts[i]))
+        if room > rooms[n]:
+            begins[n], rooms[n] = used, room
+            used += room
+        n += 1
+    return Move(keys[:n], begins[:n], rooms[:n], used)
 
 
 def packed(blocks: Blocks, touched: Int64s, counts: Int64s) -> Move:

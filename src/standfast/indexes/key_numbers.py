@@ -39,6 +39,11 @@ class KeyNumbers:
         """Numbers are below this; arrays by number need so much room."""
         return self._codes.size
 
+    @property
+    def by_number(self) -> Int64s:
+        """The code behind each number, of no meaning for numbers that are free."""
+        return self._codes
+
     def numbers(self, codes: Int64s) -> Int64s:
         """The number of each code; codes that are new get one."""
         out = np.empty(codes.size, np.int64)

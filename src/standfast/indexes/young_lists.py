@@ -6,7 +6,8 @@
 An entry goes to the young, and a sorted one that leaves is marked where it stands: nothing moves.
 When a list has more of both than its limit, a few times the digits of its size, it is tidied: the
 young are sorted in, the gone left out. So a search reads little in vain, and a list of n entries is
-moved once in O(log n) changes. A plain list is never sorted, holds each key once, and loses none.
+moved once in O(log n) changes. A plain list is never sorted and loses none; it holds each key once,
+with the largest of the values that it came with.
 
 Invariant  sorted parts ascend by (value, key), those gone included, with `~key` for a key that is
            gone; GONE counts these; a living key stands in a list once; young and gone are within
@@ -26,7 +27,7 @@ from standfast.indexes.keys import FAR
 
 # Changes that wait, for each binary digit of the size of a list.
 PATIENCE = 4
-FEW = 32
+FEW = 4
 MOST_YOUNG = PATIENCE * 66
 BEGIN, ROOM, SIZE, YOUNG, GONE, LIMIT = range(6)
 USED, IS_FULL = range(2)
@@ -95,15 +96,14 @@ def entries_of(lists: Lists, i: int) -> list[tuple[int, int]]:
 def first_at_least(values: Int64s, begin: int, size: int, value: int) -> int:
     """The first of `size` ascending values from `begin` on that is not below this one.
 
-    Counting the last few is faster than halving them: nothing can be guessed wrong.
+    Every half is of the same size whichever it is, and the last few are counted, not halved: no
+    step depends on what was found, so nothing can be guessed wrong.
     """
     low, n = begin, size
     while n > FEW:
         half = n >> 1
-        if values[low + half - 1] < value:
-            low, n = low + half, n - half
-        else:
-            n = half
+        low += half * (values[low + half - 1] < value)
+        n -= half
     n_below = 0
     for i in range(low, low + n):
         n_below += values[i] < value
@@ -157,6 +157,8 @@ def fill(lists: Lists, places: Int64s, values: Int64s, keys: Int64s) -> None:
         if not is_plain or at == end:
             lists.values[end], lists.keys[end] = values[j], k
             lists.heads[i, YOUNG if is_plain else SIZE] += 1
+        else:
+            lists.values[at] = max(lists.values[at], values[j])
 
 
 @kernel
@@ -201,6 +203,8 @@ def _change(
         elif keys[j] < 0:
             pool_keys[_place_of(pool_values, pool_keys, begin, size, value, k)] = ~k
             heads[i, GONE] += 1
+        else:
+            pool_values[at] = max(pool_values[at], value)
         size, young = heads[i, SIZE], heads[i, YOUNG]
         if young + heads[i, GONE] > heads[i, LIMIT] or size + young == heads[i, ROOM]:
             return j + 1

@@ -16,7 +16,7 @@ from standfast.indexes.growing import longer
 from standfast.indexes.key_maxima import KeyMaxima, Peaks, first_from
 from standfast.indexes.maxima_tree import MaximaTree, Tree, keys_with_maximum
 from standfast.model.numbers import float_keys
-from standfast.operators.key_threshold.searching import Asked, Found, taken
+from standfast.operators.key_threshold.searching import Asked, Found, places_after
 
 NOTHING = np.empty(0, np.int64)
 
@@ -52,8 +52,9 @@ class Extremes:
     def serve(self, lows: Int64s, highs: Int64s) -> None:
         self.lows, self.highs = (~highs, ~lows) if self.least else (lows, highs)
 
-    def ask(self, places: Int64s, starts: Int64s) -> Found:
-        return _every_key(self.maxima.peaks, Asked(starts, self.lows[places], self.highs[places]))
+    def ask(self, places: Int64s, starts: Int64s) -> tuple[Found, Int64s]:
+        asked = Asked(starts, self.lows[places], self.highs[places])
+        return _every_key(self.maxima.peaks, asked), np.arange(places.size)
 
     def memory_bytes(self) -> int:
         return self.maxima.memory_bytes()
@@ -80,14 +81,14 @@ class IndexedExtremes(Extremes):
     def expire(self, oldest: int) -> None:
         self.tree.settle(oldest)
 
-    def ask(self, places: Int64s, starts: Int64s) -> Found:
+    def ask(self, places: Int64s, starts: Int64s) -> tuple[Found, Int64s]:
         # Windows that begin near each other one after the other: they read the same lists.
-        order = np.argsort(starts, kind="stable")
+        order = np.argsort(starts)
         places = places[order]
         asked = Asked(starts[order], self.lows[places], self.highs[places])
         found = _search(self.tree.tree, self.maxima.peaks, asked, self._room)
         self._room = found.keys.size
-        return taken(found, np.argsort(order))
+        return found, places_after(order)
 
     def memory_bytes(self) -> int:
         return self.maxima.memory_bytes() + self.tree.memory_bytes()

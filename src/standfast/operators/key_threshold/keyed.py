@@ -21,7 +21,7 @@ from standfast.indexes.keys import FAR, LEAST
 from standfast.indexes.lane_kernels import FARTHEST, Values
 from standfast.indexes.lanes import Lanes
 from standfast.operators.base import Crossings, ThresholdStrategy
-from standfast.operators.key_threshold.searching import Found, taken
+from standfast.operators.key_threshold.searching import Found, codes_taken, taken
 
 Function = Literal["COUNT", "SUM", "MIN", "MAX"]
 
@@ -53,8 +53,11 @@ class Holder(Protocol):
     def serve(self, lows: Int64s, highs: Int64s) -> None:
         """From now on these are the ranges of the queries, by place."""
 
-    def ask(self, places: Int64s, starts: Int64s) -> Found:
-        """The keys of the queries at these places, whose windows begin at `starts`."""
+    def ask(self, places: Int64s, starts: Int64s) -> tuple[Found, Int64s]:
+        """The keys of the queries at these places, whose windows begin at `starts`.
+
+        They are found in the order that is best; the second says where each one stands.
+        """
 
     def memory_bytes(self) -> int: ...
 
@@ -127,10 +130,10 @@ class KeyedStrategy(ThresholdStrategy):
         places = np.searchsorted(self._slots, slots)
         places[places == self._slots.size] = 0
         known = np.flatnonzero(self._slots[places] == slots) if self._slots.size else places[:0]
-        found = self._ask(places[known])
-        counts = np.zeros(slots.size + 1, np.int64)
-        counts[known + 1] = np.diff(found.offsets)
-        return np.cumsum(counts), self._numbers.codes(found.keys)
+        found, at = self._ask(places[known])
+        places = np.full(slots.size, known.size)  # behind the last, where nothing is held
+        places[known] = at
+        return codes_taken(found, places, self._numbers.by_number)
 
     def changed(self, slots: Int64s | None = None) -> Crossings:
         if self._is_outdated:
@@ -138,11 +141,11 @@ class KeyedStrategy(ThresholdStrategy):
         if slots is not None:
             self._is_asked = np.isin(self._slots, slots)
         asked, n_queries = np.flatnonzero(self._is_asked), self._slots.size
-        found = self._ask(asked)
-        if asked.size < n_queries:  # the others hold nothing, like places behind the last
-            places = np.full(n_queries, n_queries)
-            places[asked] = np.arange(asked.size)
-            found = taken(found, places)
+        found, at = self._ask(asked)
+        places = np.full(n_queries, n_queries)  # the others hold nothing, as if behind the last
+        places[asked] = at
+        found = taken(found, places)
+        if asked.size < n_queries:
             self._held = taken(
                 self._held, np.where(self._is_asked, np.arange(n_queries), n_queries)
             )
@@ -171,7 +174,7 @@ class KeyedStrategy(ThresholdStrategy):
     def describe(self) -> dict[str, object]:
         return {"keys": len(self._numbers), "rows": self._holder.n_rows()}
 
-    def _ask(self, places: Int64s) -> Found:
+    def _ask(self, places: Int64s) -> tuple[Found, Int64s]:
         if self._is_outdated:
             self._catch_up()
         if not self._is_served:

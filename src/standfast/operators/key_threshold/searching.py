@@ -36,14 +36,34 @@ class Found(NamedTuple):
 
 def taken(found: Found, places: Int64s) -> Found:
     """What the queries at these places hold; places beyond the last hold nothing."""
-    counts = np.append(np.diff(found.offsets), np.zeros(1, np.int64))
-    n = found.offsets.size - 1
-    known = np.minimum(places, n)
-    counts = counts[known]
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    known, offsets = _laid_out(found, places)
     keys = np.empty(offsets[-1], np.int32)
     _copy(found.offsets, found.keys, known, offsets, keys)
     return Found(offsets, keys)
+
+
+def codes_taken(found: Found, places: Int64s, codes: Int64s) -> tuple[Int64s, Int64s]:
+    """As `taken`, with the code of each key, which is written in the same go."""
+    known, offsets = _laid_out(found, places)
+    out = np.empty(offsets[-1], np.int64)
+    _copy_codes(found.offsets, found.keys, known, offsets, codes, out)
+    return offsets, out
+
+
+def _laid_out(found: Found, places: Int64s) -> tuple[Int64s, Int64s]:
+    """The places, those that hold nothing all being one, and where their keys go."""
+    counts = np.append(np.diff(found.offsets), np.zeros(1, np.int64))
+    known = np.minimum(places, counts.size - 1)
+    offsets = np.zeros(places.size + 1, np.int64)
+    np.cumsum(counts[known], out=offsets[1:])
+    return known, offsets
+
+
+def places_after(order: Int64s) -> Int64s:
+    """Where each query stands once they are put in this order."""
+    places = np.empty_like(order)
+    places[order] = np.arange(order.size)
+    return places
 
 
 @kernel
@@ -51,6 +71,17 @@ def _copy(old: Int64s, keys: Int32s, places: Int64s, new: Int64s, out: Int32s) -
     for i in range(places.size):
         n = new[i + 1] - new[i]
         out[new[i] : new[i] + n] = keys[old[places[i]] : old[places[i]] + n]
+
+
+@kernel
+def _copy_codes(
+    old: Int64s, keys: Int32s, places: Int64s, new: Int64s, codes: Int64s, out: Int64s
+) -> None:
+    for i in range(places.size):
+        n = new[i + 1] - new[i]
+        mine, its = out[new[i] : new[i] + n], keys[old[places[i]] : old[places[i]] + n]
+        for j in range(n):
+            mine[j] = codes[its[j]]
 
 
 @kernel

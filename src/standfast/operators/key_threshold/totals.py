@@ -11,7 +11,13 @@ from standfast.arrays import Int64s
 from standfast.indexes.collective_index import PER_SIZE, CollectiveIndex, Served
 from standfast.indexes.key_rows import KeyRows
 from standfast.model.numbers import INF_KEY, floats_of
-from standfast.operators.key_threshold.searching import Asked, Found, every_key, named_keys, taken
+from standfast.operators.key_threshold.searching import (
+    Asked,
+    Found,
+    every_key,
+    named_keys,
+    places_after,
+)
 
 NOTHING = np.empty(0, np.int64)
 
@@ -52,9 +58,10 @@ class Totals:
             bounds = np.clip([lows, highs], -INF_KEY, INF_KEY)
             self.lows, self.highs = (floats_of(some) for some in bounds)
 
-    def ask(self, places: Int64s, starts: Int64s) -> Found:
+    def ask(self, places: Int64s, starts: Int64s) -> tuple[Found, Int64s]:
         asked = Asked(starts, self.lows[places], self.highs[places])
-        return every_key(self.rows.rows, asked, self.counts, self.whole)
+        found = every_key(self.rows.rows, asked, self.counts, self.whole)
+        return found, np.arange(places.size)
 
     def memory_bytes(self) -> int:
         return self.rows.memory_bytes()
@@ -79,10 +86,10 @@ class IndexedTotals(Totals):
         super().serve(lows, highs)
         self._served = self.index.serve(self.lows, self.highs)
 
-    def ask(self, places: Int64s, starts: Int64s) -> Found:
+    def ask(self, places: Int64s, starts: Int64s) -> tuple[Found, Int64s]:
         return self.search(places, starts, exact=True)
 
-    def search(self, places: Int64s, starts: Int64s, *, exact: bool) -> Found:
+    def search(self, places: Int64s, starts: Int64s, *, exact: bool) -> tuple[Found, Int64s]:
         """The keys of queries; without `exact` those of a relaxed range, which holds them all."""
         # Queries of one level one after the other: what they read is near.
         order = np.argsort(self._served.late[places], kind="stable")
@@ -93,7 +100,7 @@ class IndexedTotals(Totals):
             self.index.odd(), asked, self.counts, self.whole, exact, self._room,
         )  # fmt: skip
         self._room = found.keys.size
-        return taken(found, np.argsort(order))
+        return found, places_after(order)
 
     def memory_bytes(self) -> int:
         return self.rows.memory_bytes() + self.index.memory_bytes()
