@@ -110,6 +110,8 @@ def _slice(
             begin_at, stop_at = callers_of(visits, g, visit, first, last)
             if begin_at >= last:
                 break
+            if begin_at == stop_at:
+                continue
             turn, turns_end = turns_of(tree, g, visits.blocks[visit])
             n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
             n_held, awake = 0, LEAST
