@@ -95,13 +95,11 @@ def laid_out(
         own_highs, by_own_high, offsets, boundaries, boundary_offsets, reaches[1], inside[1]
     )  # fmt: skip
     n_blocks = np.diff(boundary_offsets)
-    block_numbers = np.arange(boundaries.size, dtype=np.int32)
-    block_numbers -= np.repeat(boundary_offsets[:-1], n_blocks).astype(np.int32)
     node_bases = np.zeros(n_groups + 1, np.int64)
     np.cumsum(_n_nodes(n_blocks, fanout_bits), out=node_bases[1:])
     tree = Rectangles(
         points, offsets, low_to_high, high_to_low, least_highs, fanout_bits, long,
-        boundaries, boundary_offsets, block_numbers, boundaries[walk], walk, node_bases,
+        boundaries, boundary_offsets, _numbered(n_blocks), boundaries[walk], walk, node_bases,
         np.zeros(node_bases[-1] + 1, np.int64),
         np.empty(0, np.int32), np.empty(0, np.int32),
         np.zeros(boundaries.size + 1, np.int64), np.empty((2, 0), np.int32), 0,
@@ -130,6 +128,12 @@ def _by_group(values: Int64s, group_of: Int32s, offsets: Int64s) -> Int32s:
     dealt = np.empty(order.size, np.int32)
     _deal(order, group_of, offsets, dealt)
     return dealt
+
+
+def _numbered(sizes: Int64s) -> Int32s:
+    """The numbers from 0 on of what each of these sizes counts, side by side."""
+    begins = np.cumsum(sizes) - sizes
+    return (np.arange(sizes.sum()) - np.repeat(begins, sizes)).astype(np.int32)
 
 
 def _n_nodes(n_blocks: Int64s, fanout_bits: int) -> Int64s:

@@ -101,9 +101,8 @@ def _slice(
     be room for one more. Who is gone may be -1 in singles, as in slices.
     """
     nodes, held = np.empty(64, np.int64), room_for_held(tree)
-    behind_lows = tree.node_lows.size
+    behind_lows, writes = tree.node_lows.size, slices.shape[1] > 0
     n_slices, used, n_highs = begin
-    writes = slices.shape[1] > 0
     for g in range(tree.points.size):
         base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
         for visit in range(first_visit(visits, g, first), visits.stops[g]):
