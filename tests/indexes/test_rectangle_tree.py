@@ -120,9 +120,10 @@ def test_a_large_group_has_larger_blocks_and_not_more_of_them() -> None:
     assert max(n_blocks) <= 2 * MOST_BLOCKS
 
 
-@pytest.mark.parametrize("enough", [0, 1000])
-def test_visits_follow_blocks_or_callers_whichever_are_fewer(enough, monkeypatch) -> None:
-    monkeypatch.setattr(rectangle_visits, "ENOUGH", enough)  # with signposts or without
+@pytest.mark.parametrize(("gallop", "search"), [(0, 8), (16, 8), (1 << 30, 0), (1 << 30, 1 << 30)])
+def test_visits_follow_blocks_or_callers_whichever_are_fewer(gallop, search, monkeypatch) -> None:
+    monkeypatch.setattr(rectangle_visits, "GALLOP", gallop)  # by few callers, by many or by chance
+    monkeypatch.setattr(rectangle_visits, "SEARCH", search)
     lows, highs = crowd(2000, 4)
     tree = RectangleTree(np.arange(2000), lows, highs, block=8).rectangles
     n_blocks = np.diff(tree.boundary_offsets)

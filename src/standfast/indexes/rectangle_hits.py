@@ -121,6 +121,8 @@ def _count(
             begin, stop = callers_of(visits, g, visit, first, last)
             if begin >= last:
                 break
+            if begin == stop:
+                continue
             turn, turns_end = turns_of(tree, g, visits.blocks[visit])
             n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
             n_held, awake = 0, LEAST
@@ -163,6 +165,8 @@ def _fill(
             begin, stop = callers_of(visits, g, visit, first, last)
             if begin >= last:
                 break
+            if begin == stop:
+                continue
             turn, turns_end = turns_of(tree, g, visits.blocks[visit])
             n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
             n_held, awake = 0, LEAST

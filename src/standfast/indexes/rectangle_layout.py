@@ -46,6 +46,9 @@ class Rectangles(NamedTuple):
     long: int  # a slice of at least so many members stays a slice
     boundaries: Int64s
     boundary_offsets: Int64s
+    block_numbers: Int32s  # of each block in its group
+    walk_keys: Int64s  # the boundaries of all groups, ascending
+    walk_blocks: Int32s  # walk_keys[i] is boundaries[walk_blocks[i]]
     node_bases: Int64s
     node_offsets: Int64s  # node i owns this slice of the two lists
     node_lows: Int32s
@@ -84,6 +87,7 @@ def laid_out(
     boundaries, boundary_offsets = np.empty(2 * n // block + n_groups, np.int64), offsets.copy()
     _cut(own_lows[by_own_low], own_highs[by_own_high], offsets, block, boundaries, boundary_offsets)
     boundaries = boundaries[: boundary_offsets[-1]].copy()
+    walk = np.argsort(boundaries).astype(np.int32)
     reaches = np.empty((2, n), np.int32)
     inside = np.empty((2, n), np.bool_)
     _reach_lows(own_lows, by_own_low, offsets, boundaries, boundary_offsets, reaches[0], inside[0])
@@ -95,7 +99,8 @@ def laid_out(
     np.cumsum(_n_nodes(n_blocks, fanout_bits), out=node_bases[1:])
     tree = Rectangles(
         points, offsets, low_to_high, high_to_low, least_highs, fanout_bits, long,
-        boundaries, boundary_offsets, node_bases, np.zeros(node_bases[-1] + 1, np.int64),
+        boundaries, boundary_offsets, _numbered(n_blocks), boundaries[walk], walk, node_bases,
+        np.zeros(node_bases[-1] + 1, np.int64),
         np.empty(0, np.int32), np.empty(0, np.int32),
         np.zeros(boundaries.size + 1, np.int64), np.empty((2, 0), np.int32), 0,
         np.zeros(boundaries.size + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int32),
@@ -123,6 +128,12 @@ def _by_group(values: Int64s, group_of: Int32s, offsets: Int64s) -> Int32s:
     dealt = np.empty(order.size, np.int32)
     _deal(order, group_of, offsets, dealt)
     return dealt
+
+
+def _numbered(sizes: Int64s) -> Int32s:
+    """The numbers from 0 on of what each of these sizes counts, side by side."""
+    begins = np.cumsum(sizes) - sizes
+    return (np.arange(sizes.sum()) - np.repeat(begins, sizes)).astype(np.int32)
 
 
 def _n_nodes(n_blocks: Int64s, fanout_bits: int) -> Int64s:

@@ -101,15 +101,16 @@ def _slice(
     be room for one more. Who is gone may be -1 in singles, as in slices.
     """
     nodes, held = np.empty(64, np.int64), room_for_held(tree)
-    behind_lows = tree.node_lows.size
+    behind_lows, writes = tree.node_lows.size, slices.shape[1] > 0
     n_slices, used, n_highs = begin
-    writes = slices.shape[1] > 0
     for g in range(tree.points.size):
         base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
         for visit in range(first_visit(visits, g, first), visits.stops[g]):
             begin_at, stop_at = callers_of(visits, g, visit, first, last)
             if begin_at >= last:
                 break
+            if begin_at == stop_at:
+                continue
             turn, turns_end = turns_of(tree, g, visits.blocks[visit])
             n_nodes = ancestors_of(tree, g, visits.blocks[visit], nodes)
             n_held, awake = 0, LEAST

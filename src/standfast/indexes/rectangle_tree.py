@@ -190,6 +190,9 @@ class RectangleTree:
         for cell, least in enumerate(tree.least_highs):
             strided = tree.low_to_high[STRIDE * cell : STRIDE * (cell + 1)]
             assert least == strided.min(), "the least high rank of a cell is wrong"
+        assert np.array_equal(tree.walk_keys, np.sort(tree.boundaries)), "the walk must ascend"
+        assert np.array_equal(np.sort(tree.walk_blocks), np.arange(tree.boundaries.size))
+        assert np.array_equal(tree.walk_keys, tree.boundaries[tree.walk_blocks]), "a wrong block"
         for g in range(tree.points.size):
             begin, end = tree.offsets[g : g + 2]
             lows, highs = self.ends.lows.keys[begin:end], self.ends.highs.keys[begin:end]
@@ -209,6 +212,8 @@ class RectangleTree:
         boundaries = tree.boundaries[tree.boundary_offsets[g] : tree.boundary_offsets[g + 1]]
         assert np.all(boundaries[1:] > boundaries[:-1]), "boundaries must ascend"
         n_blocks, ancestors = boundaries.size, np.empty(64, np.int64)
+        numbers = tree.block_numbers[tree.boundary_offsets[g] : tree.boundary_offsets[g + 1]]
+        assert np.array_equal(numbers, np.arange(n_blocks)), "blocks are misnumbered"
         own_lows, own_highs = self._own[:, begin:end]
         assert own_lows.min() == boundaries[0], "blocks begin at the first own low"
         for block in range(n_blocks):

@@ -4,11 +4,12 @@
     blocks of group 0        |----2---|-3-|----7----|      three visits
     blocks of group 1           |-------0------|           two callers lie outside its own ranges
 
-Invariant  within a group visits ascend by block and by first caller; callers of a visit lie in its
-           block, callers of none lie below the group's first boundary.
-Cost       O(min(blocks, callers) log) a group: callers gallop to the next boundary, boundaries to
-           the next caller. Where callers are many, signposts among them take a boundary to its
-           caller, however many there are to skip.
+Invariant  within a group visits ascend by block and do not descend by first caller; callers of a
+           visit lie in its block, callers of none lie below the group's first boundary; a group
+           has no more visits than blocks or callers, and some may have no callers.
+Cost       the least of: O(blocks + callers) small steps in all, past the boundaries of all groups
+           in one order; O(log callers) a block, many searched for in step; O(log) a visit, where
+           callers gallop to the next boundary and boundaries to the next caller.
 """
 
 from __future__ import annotations
@@ -21,13 +22,11 @@ from standfast._numba import in_parts, inlined, kernel
 from standfast.arrays import Int32s, Int64s
 from standfast.indexes.keys import LEAST
 from standfast.indexes.rectangle_layout import Rectangles
-from standfast.indexes.signposts import Signposts, count_at_most, signposts
+from standfast.indexes.signposts import ABREAST, steps_for
 from standfast.indexes.sorted_runs import first_above
 
-# Galloping to a block costs as much as following signposts to this many.
-GALLOP = 8
-# Visits that are worth putting up signposts for, and at most so many callers for each.
-ENOUGH, CROWD = 1000, 2
+# Galloping to a visit, or searching for a block in step, costs as much as so many steps of a walk.
+GALLOP, SEARCH = 16, 8
 
 
 class Callers(NamedTuple):
@@ -61,68 +60,125 @@ class Visits(NamedTuple):
 
 def visited(tree: Rectangles, values: Int64s) -> Visits:
     """The visits of callers with these ascending values."""
-    n_groups, n_blocks = tree.points.size, np.diff(tree.boundary_offsets)
-    offsets = np.zeros(n_groups + 1, np.int64)
-    np.cumsum(np.minimum(n_blocks, values.size), out=offsets[1:])
+    n_callers, n_blocks, offsets = values.size, tree.boundaries.size, tree.boundary_offsets
+    rooms = np.minimum(np.diff(offsets), n_callers)
+    most = int(rooms.sum())
+    if n_callers < n_blocks and GALLOP * most < n_callers + n_blocks:
+        return _visited_by_few(tree, values, rooms)
+    firsts = np.empty(n_blocks, np.int32)
+
+    def find(first: int, last: int) -> None:
+        if SEARCH * n_blocks < n_callers:
+            _search(tree.boundaries, values, first, last, firsts)
+        else:
+            _walk(tree.walk_keys, tree.walk_blocks, values, first, last, firsts)
+
+    in_parts(find, n_blocks, cost=2 * min(SEARCH * n_blocks, n_callers + n_blocks))
+    visits = Visits(offsets, offsets[1:], tree.block_numbers, firsts)
+    if most < n_blocks:
+        visits = Visits(offsets, offsets[1:].copy(), tree.block_numbers.copy(), firsts)
+        _leave_out(n_callers, visits)
+    return visits
+
+
+def _visited_by_few(tree: Rectangles, values: Int64s, rooms: Int64s) -> Visits:
+    """The visits of callers so few that most blocks have none; room for those of each group."""
+    offsets = np.zeros(rooms.size + 1, np.int64)
+    np.cumsum(rooms, out=offsets[1:])
     visits = Visits(
         offsets, offsets[:-1].copy(), np.empty(offsets[-1], np.int32),
         np.empty(offsets[-1], np.int32),
     )  # fmt: skip
-    posts = None
-    if offsets[-1] > max(ENOUGH, values.size // CROWD):
-        posts = signposts(values, np.array([0, values.size]))
 
     def visit(first: int, last: int) -> None:
-        if posts is None:
-            _gallop(tree, values, first, last, visits)
-        else:
-            _follow(tree, posts, first, last, visits)
+        _gallop(tree.boundaries, tree.boundary_offsets, values, first, last, visits)
 
-    in_parts(visit, n_groups, cost=20 * int(offsets[-1]))
+    in_parts(visit, rooms.size, cost=20 * int(offsets[-1]))
     return visits
 
 
 @kernel
-def _gallop(tree: Rectangles, values: Int64s, first: int, last: int, visits: Visits) -> None:
+def _gallop(
+    boundaries: Int64s, boundary_offsets: Int64s, values: Int64s, first: int, last: int,
+    visits: Visits,
+) -> None:  # fmt: skip
     """Find the blocks of the groups `first` to `last` that callers fall into.
 
     Blocks gallop to the next caller and callers to the next boundary, so whichever are fewer count.
     """
     n = values.size
     for g in range(first, last):
-        begin, end = tree.boundary_offsets[g], tree.boundary_offsets[g + 1]
+        begin, end = boundary_offsets[g], boundary_offsets[g + 1]
         at, block = visits.offsets[g], begin
-        least = tree.boundaries[begin]
-        caller = 0 if least == LEAST else first_above(values, least - 1, 0, n)
+        caller = _first_caller(values, boundaries[begin], 0)
         while caller < n:
-            block = first_above(tree.boundaries, values[caller], block, end)
+            block = first_above(boundaries, values[caller], block, end)
             visits.blocks[at], visits.firsts[at] = block - 1 - begin, caller
             at += 1
             if block == end:
                 break
-            caller = first_above(values, tree.boundaries[block] - 1, caller, n)
+            caller = _first_caller(values, boundaries[block], caller)
         visits.stops[g] = at
+
+
+@inlined
+def _first_caller(values: Int64s, boundary: int, caller: int) -> int:
+    """The first caller from `caller` on that does not lie below the boundary."""
+    return caller if boundary == LEAST else first_above(values, boundary - 1, caller, values.size)
 
 
 @kernel
-def _follow(tree: Rectangles, posts: Signposts, first: int, last: int, visits: Visits) -> None:
-    """The same with signposts: no boundary waits for the one before it."""
-    n = posts.keys.size
-    for g in range(first, last):
-        begin, end = tree.boundary_offsets[g], tree.boundary_offsets[g + 1]
-        if end - begin > GALLOP * n:
-            _gallop(tree, posts.keys, g, g + 1, visits)
-            continue
-        least, firsts = tree.boundaries[begin], np.empty(end - begin + 1, np.int64)
-        count_at_most(posts, 0, tree.boundaries[begin:end] - 1, firsts)
-        firsts[0] = 0 if least == LEAST else firsts[0]
-        firsts[end - begin] = n
-        at = visits.offsets[g]
-        for block in range(end - begin):
-            if firsts[block] < firsts[block + 1]:
-                visits.blocks[at], visits.firsts[at] = block, firsts[block]
-                at += 1
-        visits.stops[g] = at
+def _search(boundaries: Int64s, values: Int64s, first: int, last: int, firsts: Int32s) -> None:
+    """The first caller of the blocks `first` to `last`, many searched for in step, as by signposts.
+
+    The last caller stands for those that are not there.
+    """
+    one, last_caller = np.uint64(1), np.uint64(values.size - 1)
+    places, n_steps = np.empty(ABREAST, np.uint64), steps_for(values.size)
+    for begin in range(first, last, ABREAST):
+        n = min(ABREAST, last - begin)
+        places[:n] = 0
+        for step in range(n_steps - 1, -1, -1):
+            bits = np.uint64(step)
+            ahead = (one << bits) - one
+            for i in range(n):
+                value = values[min(places[i] + ahead, last_caller)]
+                places[i] += np.uint64(value < boundaries[begin + i]) << bits
+        for i in range(n):
+            firsts[begin + i] = min(int(places[i]), values.size)
+
+
+@kernel
+def _walk(
+    keys: Int64s, blocks: Int32s, values: Int64s, first: int, last: int, firsts: Int32s
+) -> None:
+    """The first caller of the blocks whose boundaries are `first` to `last` of all, ascending.
+
+    A step passes up to two callers, and the boundary if they were fewer. Which of them is
+    arithmetic: a branch would be guessed wrong every other time.
+    """
+    n, at, caller = values.size, first, _first_caller(values, keys[first], 0)
+    while at < last and caller + 2 <= n:
+        key = keys[at]
+        n_below = int(values[caller] < key) + int(values[caller + 1] < key)
+        caller += n_below
+        firsts[blocks[at]] = caller
+        at += int(n_below < 2)
+    for i in range(at, last):  # with one caller left, or none
+        firsts[blocks[i]] = caller + (caller < n and values[caller] < keys[i])
+
+
+@kernel
+def _leave_out(n_callers: int, visits: Visits) -> None:
+    """Leave out the blocks without callers, where every block is a visit so far."""
+    offsets, stops, blocks, firsts = visits
+    for g in range(stops.size):
+        at, end = offsets[g], offsets[g + 1]
+        for i in range(at, end):
+            following = firsts[i + 1] if i + 1 < end else n_callers
+            blocks[at], firsts[at] = blocks[i], firsts[i]
+            at += int(firsts[at] < following)
+        stops[g] = at
 
 
 @inlined

@@ -5,9 +5,9 @@
     posts       0         7         8         10  where each cell begins
     width       7                                 keys in the fullest cell
 
-A table lookup gives the cell of a value, and a binary search in a window of `width` keys from there
-on the place: later cells hold only larger keys, so the window may reach into them. Every search of
-a section takes the same number of steps and none of them branches, so that many go in step. With
+A table lookup gives the cell of a value, and a binary search among `width` keys or more from there
+on the place: later cells hold only larger keys, so it may reach into them. Every search of a
+section takes the same number of steps and none of them branches, so that many go in step. With
 evenly spread keys the fullest cell holds a few times PER_CELL keys; the worst case, all keys in one
 cell, is a binary search over the section.
 
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from standfast._numba import kernel
+from standfast._numba import inlined, kernel
 from standfast.arrays import Int32s, Int64s
 
 # Fewer keys per cell means fewer steps and a larger table; 4 is 7 % slower, 1 no faster.
@@ -99,23 +99,35 @@ def count_at_most(made: Signposts, section: int, values: Int64s, counts: Int64s)
 
     Unsigned throughout: two int64 can lie further apart than an int64 reaches, and an index that
     cannot be negative needs no test. A value below the first key gets some cell, too; its count is
-    set to 0 at the end.
+    set to 0 at the end. Steps are powers of two, so that a comparison can be shifted to the step
+    that it takes: multiplied, it would be compiled to a branch. They may look beyond the section,
+    where the last key stands for those that are not there.
     """
     one, places = np.uint64(1), np.empty(min(ABREAST, values.size), np.uint64)
     keys = made.keys[made.offsets[section] : made.offsets[section + 1]]
     posts = made.posts[made.post_offsets[section] : made.post_offsets[section + 1]]
-    shift, width = np.uint64(made.shifts[section]), made.widths[section]
+    shift, n_steps = np.uint64(made.shifts[section]), steps_for(made.widths[section])
+    last = np.uint64(keys.size - 1)
     for begin in range(0, values.size, ABREAST):
         n = min(ABREAST, values.size - begin)
         for i in range(n):
             cell = (np.uint64(values[begin + i]) - np.uint64(keys[0])) >> shift
-            cell = min(cell, np.uint64(posts.size - 2))
-            places[i] = min(int(posts[cell]), keys.size - width)
-        left = np.uint64(width)
-        while left > 0:
-            half = (left + one) >> one
+            places[i] = posts[min(cell, np.uint64(posts.size - 2))]
+        for step in range(n_steps - 1, -1, -1):
+            bits = np.uint64(step)
+            ahead = (one << bits) - one
             for i in range(n):
-                places[i] += half * np.uint64(keys[places[i] + half - one] <= values[begin + i])
-            left -= half
+                key = keys[min(places[i] + ahead, last)]
+                places[i] += np.uint64(key <= values[begin + i]) << bits
         for i in range(n):
-            counts[begin + i] = np.int64(places[i]) * (values[begin + i] >= keys[0])
+            count = min(int(places[i]), keys.size)
+            counts[begin + i] = count * (values[begin + i] >= keys[0])
+
+
+@inlined
+def steps_for(width: int) -> int:
+    """How many halving steps find a place among so many keys."""
+    n_steps = 0
+    while (1 << n_steps) <= width:
+        n_steps += 1
+    return n_steps

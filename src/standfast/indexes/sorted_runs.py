@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from standfast._numba import inlined, kernel
+from standfast._numba import in_place, inlined, kernel
 from standfast.arrays import Int32s, Int64s
 from standfast.indexes.changed_codes import ChangedCodes
 from standfast.indexes.keys import FAR, LEAST, difference, saturated_sum
@@ -308,7 +308,7 @@ def blocks(codes: Int64s, wanted: Int64s, starts: Int64s, stops: Int64s) -> None
         place = stops[e]
 
 
-@inlined
+@in_place
 def living_below(run: Run, i: int) -> int:
     """The nearest living entry at or below i, or -1; halves the links on its way."""
     if run.below.size == 0:
@@ -322,7 +322,7 @@ def living_below(run: Run, i: int) -> int:
     return i
 
 
-@inlined
+@in_place
 def living_above(run: Run, i: int) -> int:
     """The nearest living entry at or above i, or the run's size; halves the links on its way."""
     if run.above.size == 0:

@@ -224,23 +224,23 @@ def _search(
     limits: Limits,
 ) -> None:
     """Widen the limits of groups `first` to `last` by the rows of a run next to their points."""
-    n, places = starts.size, starts.copy()
+    n, keys, places = starts.size, run.keys, starts.copy()
     lefts, rights = np.empty(n, np.int64), np.empty(n, np.int64)
     values, counts = np.empty(n, np.int64), np.empty(n, np.int64)
     for g in range(first, last):
         for c in range(n):
-            places[c] = first_above(run.keys, points[g], places[c], stops[c])
+            places[c] = first_above(keys, points[g], places[c], stops[c])
             lefts[c] = living_below(run, places[c] - 1)
             rights[c] = living_above(run, places[c])
         for c in range(n):
-            values[c] = run.keys[max(lefts[c], 0)]
+            values[c] = keys[max(lefts[c], 0)]
         count_at_most(ends.lows, g, values, counts)
         for c in range(n):
             if lefts[c] >= starts[c]:
                 limits.lows[g, c] = max(limits.lows[g, c], counts[c])
         for c in range(n):
             # A row above the point is above some key, so one less does not overflow.
-            values[c] = run.keys[rights[c]] - 1 if rights[c] < stops[c] else points[g]
+            values[c] = keys[rights[c]] - 1 if rights[c] < stops[c] else points[g]
         count_at_most(ends.highs, g, values, counts)
         for c in range(n):
             if rights[c] < stops[c]:
