@@ -33,9 +33,12 @@ DOUBT = 2.0**-24
 @kernel
 def run_on(
     kind: int, ints: Int64s, floats: Fields, g: Geometry, lanes: Int64s, firsts: Int64s,
-    raw: Int64s, values: Fields, valid: Bools,
+    raw: Int64s, values: Fields, valid: Bools, rests: Fields,
 ) -> None:  # fmt: skip
-    """Totals of the positions from `firsts` on; they start anew where a ring does."""
+    """Totals of the positions from `firsts` on; they start anew where a ring does.
+
+    `rests` has for each lane the largest rest of a sum in this round of the ring and the last.
+    """
     for i in range(lanes.size):
         start, mask = g.starts[lanes[i]], g.masks[lanes[i]]
         if firsts[i] == g.heads[lanes[i]] and firsts[i] & mask != 0:
@@ -46,7 +49,10 @@ def run_on(
             while first < stop:  # once round the ring at most
                 end = min(stop, (first | mask) + 1)
                 at, past = start + (first & mask), start + (first & mask) + end - first
-                _run_sums(ints, floats, at, past, first & mask == 0, values, valid)
+                if first & mask == 0:
+                    rests[lanes[i], 1], rests[lanes[i], 0] = rests[lanes[i], 0], 0.0
+                most = _run_sums(ints, floats, at, past, first & mask == 0, values, valid)
+                rests[lanes[i], 0] = max(rests[lanes[i], 0], most)
                 first = end
             continue
         for p in range(firsts[i], g.tails[lanes[i]]):
@@ -59,9 +65,9 @@ def run_on(
 @in_place
 def _run_sums(
     ints: Int64s, floats: Fields, at: int, past: int, is_start: bool, values: Fields, valid: Bools
-) -> None:
-    """The totals of sums from one place to another; the running ones stay in registers."""
-    n, total, rest = 0, 0.0, 0.0
+) -> float:
+    """The totals of sums from one place to another, and the largest rest; kept in registers."""
+    n, total, rest, most = 0, 0.0, 0.0, 0.0
     if not is_start:
         n, total, rest = ints[at - 1, 0], floats[at - 1, 1], floats[at - 1, 2]
     for place in range(at, past):
@@ -76,6 +82,8 @@ def _run_sums(
         ints[place, 0] = n
         floats[place, 1] = total
         floats[place, 2] = rest
+        most = max(most, abs(rest))
+    return most
 
 
 @kernel

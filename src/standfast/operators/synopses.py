@@ -43,6 +43,7 @@ class Synopses:
     def __init__(self, aggregate: Aggregate, size: int = 0) -> None:
         self.aggregate = aggregate
         self._ints = np.zeros((size, aggregate.width), np.int64)
+        self._rests = np.zeros((0, 2))  # of running sums, by lane
 
     @property
     def ints(self) -> Int64s:
@@ -66,9 +67,13 @@ class Synopses:
     def run_on(self, lanes: Lanes, change: Change) -> None:
         """Totals by place of the rows that changed; they start anew where a ring does."""
         if self.aggregate.user is None:
+            if len(self._rests) < lanes.n_lanes:
+                more = np.zeros((2 * lanes.n_lanes - len(self._rests), 2))
+                self._rests = np.concatenate([self._rests, more])
             interval_kernels.run_on(
                 self.aggregate.kind, self._ints, self.floats, lanes.geometry, *change,
                 lanes.values.view(np.int64), lanes.values.view(np.float64), lanes.valid,
+                self._rests,
             )  # fmt: skip
             return
         g = lanes.geometry
@@ -293,32 +298,34 @@ class Synopses:
         return found
 
     def sums_by_age(
-        self, kernel: Callable[..., int | None], lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]
+        self, kernel: Callable[..., None], lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]
     ) -> Found:
         """Sums of floats in the only lane: slots, and by slot the least and greatest age."""
         values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
         is_mean = self.aggregate.name == "AVG"
-        if kernel(self._ints, self.floats, lanes.geometry, *which, is_mean, values, known):
+        kernel(self._ints, self.floats, lanes.geometry, *which, is_mean, values, known)
+        if len(self._rests) and not sum_kernels.are_clear(values, self._rests):
             slots, lows, highs = which
             only = np.zeros(slots.size, np.int64)
-            self._reread(lanes, (only, *lanes.positions(only, lows[slots], highs[slots])), values)
+            windows = (only, *lanes.positions(only, lows[slots], highs[slots]))
+            self.reread(lanes, windows, Found(values, known))
         return Found(values, known)
 
     def sums_by_position(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> Found:
         """Sums of floats over windows that are given by lanes, first and last positions."""
         values, known = np.empty(which[0].size), np.empty(which[0].size, np.bool_)
-        if sum_kernels.running_by_position(
+        sum_kernels.running_by_position(
             self._ints, self.floats, lanes.geometry, *which,
             self.aggregate.name == "AVG", values, known,
-        ):  # fmt: skip
-            self._reread(lanes, which, values)
+        )  # fmt: skip
+        self.reread(lanes, which, Found(values, known))
         return Found(values, known)
 
-    def _reread(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s], values: Fields) -> None:
-        """Sums that totals leave in doubt, from the rows."""
-        sum_kernels.reread(
-            self._ints, self.floats, lanes.geometry, *which, self.aggregate.name == "AVG",
-            lanes.values, lanes.valid, values,
+    def reread(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s], found: Found) -> int:
+        """Take sums that totals leave in doubt from the rows; how many there were."""
+        return sum_kernels.reread(
+            lanes.geometry, *which, self._rests, self.aggregate.name == "AVG",
+            lanes.values, lanes.valid, found.values, found.known,
         )  # fmt: skip
 
     def _merged(self, left: Int64s, right: Int64s) -> Int64s:
