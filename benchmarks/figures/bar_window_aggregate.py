@@ -114,7 +114,7 @@ FIGURE = Figure(
     },
     holds=holds,
     log_y=True,
-    rounds=4,
+    rounds=8,
     notes="SUM of float64 where nothing else is said: the number of values, the sum and what "
     "rounding left out, three fields a row where NumPy keeps one. 100,000 windows anywhere in the "
     "last 100,000 rows; rows in batches of 10,000, all windows looked up in one call. The process "

@@ -87,7 +87,8 @@ class Lanes:
 
     def _start(self, n_lanes: int, size: int) -> None:
         self.n_lanes = n_lanes
-        self._table = np.zeros((4, n_lanes), np.int64)  # starts, masks, heads, tails
+        self._table = np.zeros((4, n_lanes), np.int64)
+        self.geometry = Geometry(*self._table)  # the same memory, row by row
         self.codes = np.zeros(n_lanes, np.int64)
         self.large = np.full(n_lanes, -1, np.int64)  # no large value stands behind this position
         self.size = size  # of the places in use or left behind
@@ -100,11 +101,6 @@ class Lanes:
 
     def __len__(self) -> int:
         return int((self._table[3, : self.n_lanes] - self._table[2, : self.n_lanes]).sum())
-
-    @property
-    def geometry(self) -> Geometry:
-        starts, masks, heads, tails = self._table[:, : self.n_lanes]
-        return Geometry(starts, masks, heads, tails)
 
     @property
     def times(self) -> Int64s:
@@ -287,6 +283,7 @@ class Lanes:
         self.codes[first : first + n] = codes
         self.large[first : first + n] = -1
         self.n_lanes += n
+        self.geometry = Geometry(*self._table[:, : self.n_lanes])
         self._resize(self.size + FEWEST * n)
         order = np.argsort(self.codes[: self.n_lanes], kind="stable")
         self._sorted_codes, self._sorted_lanes = self.codes[order], order
