@@ -48,6 +48,8 @@ SETTINGS = {
     "spark.driver.memory": "6g",
     # Idle streams look for new files less often, so that they disturb the one at work less.
     "spark.sql.streaming.pollingDelay": "50ms",
+    # A batch is a folder, and from 33 folders on each look for files would be a job of its own.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
 }
 TICKS = os.sysconf("SC_CLK_TCK")
 

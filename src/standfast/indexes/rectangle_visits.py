@@ -68,7 +68,7 @@ def visited(tree: Rectangles, values: Int64s) -> Visits:
     firsts = np.empty(n_blocks, np.int32)
 
     def find(first: int, last: int) -> None:
-        if SEARCH * n_blocks < n_callers:
+        if SEARCH * n_blocks <= n_callers:
             _search(tree.boundaries, values, first, last, firsts)
         else:
             _walk(tree.walk_keys, tree.walk_blocks, values, first, last, firsts)
