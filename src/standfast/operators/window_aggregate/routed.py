@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from math import log2
 
 import numpy as np
@@ -146,10 +147,11 @@ class Routed(AggregateStrategy):
             known = change.lanes < self.lanes.n_lanes
             self._put_by.add(Change(*(c[known] for c in change)), self.lanes.n_lanes)
             change = self._first = self._put_by.take()
-        begin = self._clock()
+        is_noted = self._weight and self._turn % self._weight == 0
+        begin = self._clock() if is_noted else 0.0
         self._made.take_in(change)
         self._first = None  # not before: an aggregate of the user's own may fail
-        if self._weight and self._turn % self._weight == 0:
+        if is_noted:
             held = self.lanes.held(change)
             n_rows = int((self.lanes.geometry.tails[held.lanes] - held.firsts).sum())
             self._note(n_rows, 0, begin)
@@ -157,21 +159,33 @@ class Routed(AggregateStrategy):
     def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
         if self._written is not None and self._written_at == self.lanes.now:
             return self._again(self._written, slots, lanes)
-        return self._fresh(slots.size, lambda: self._made.lookup(slots, lanes))
+        if self._weight:
+            self._catch_up()
+            return self._noted(slots.size, partial(self._made.lookup, slots, lanes))
+        if self._first is not None:
+            self._catch_up()
+        found = self._made.lookup(slots, lanes)
+        self._count(slots.size)
+        return found
 
     def answers(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         if self._written is not None and self._written_at == self.lanes.now:
             return self._again(self._written, slots, lanes)
-        return self._fresh(slots.size, lambda: self._made.answers(slots, lanes, firsts, lasts))
-
-    def _fresh(self, n_lookups: int, ask: Callable[[], Found]) -> Found:
-        """Answers read from the structure."""
         self._catch_up()
+        return self._noted(slots.size, partial(self._made.answers, slots, lanes, firsts, lasts))
+
+    def _noted(self, n_lookups: int, ask: Callable[[], Found]) -> Found:
+        """Answers read from the structure, booked if it is their turn."""
         is_noted = self._weight and self._turn % self._weight == 0
         begin = self._clock() if is_noted else 0.0
         found = ask()
         if is_noted:
             self._note(0, n_lookups, begin)
+        self._count(n_lookups)
+        return found
+
+    def _count(self, n_lookups: int) -> None:
+        """Count lookups; write all answers down when it repays."""
         self._turn += 1
         self.n_lookups += n_lookups
         self._n_asked += n_lookups
@@ -179,7 +193,6 @@ class Routed(AggregateStrategy):
             n_answers = self.living.size * self.lanes.n_lanes
             if self._patience * n_answers <= self._n_asked and n_answers <= MOST_ANSWERS:
                 self._write_down()
-        return found
 
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         self._catch_up()
