@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 RUNNING, BASE, LANDMARK = "running_intervals", "base_intervals", "landmark_intervals"
 QUANTILES, ROUTED = "base_interval_quantiles", "routed"
-TURNS_A_SECOND = 100  # of the budget: 60 turns in a full run, three in a small one
+TURNS_A_SECOND = 400  # of the budget: 240 turns in a full run, twelve in a small one
 # A runner so many times slower than the best so far runs no more after so many turns.
 BEHIND = {1: 20.0, 3: 10.0}
 N_CHECKED = 64

@@ -129,7 +129,7 @@ FIGURE = Figure(
     log_y=True,
     notes="Inputs come in batches of 1,000: of each the rows, then the lookups, which the paper "
     "takes one by one; so materialise_all computes its answers once a batch. All ways take turns "
-    "of 20 batches, 60 in all, and the turn counts that a quarter were faster than; ways far "
+    "of 20 batches, 240 in all, and the turn counts that a quarter were faster than; ways far "
     "behind have one to three. MAX, where the router has to choose between base and landmark "
     "intervals, is ours.",
     dashed=frozenset({ROUTED}),

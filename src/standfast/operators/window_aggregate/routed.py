@@ -84,10 +84,10 @@ class Routed(AggregateStrategy):
         self._made = WAYS[self.way](aggregate, lanes)
         # Changes that the structure has not taken in: the first, and what came after it.
         self._first: Change | None = None
-        self._put_by = PutBy()
+        self._put_by, self._has_more = PutBy(), False
         self._turn = 0  # counts lookups that the structure answered
         self._weight = NOTE_FIRST if len(self.ways) > 1 else 0  # turns that a booked one stands for
-        self._n_asked = 0  # lookups since the last change
+        self._asked_from = 0  # how many lookups there were at the last change
         self._written: Found | None = None
         self._written_at = 0
         self._is_reread = False  # what was written down
@@ -119,9 +119,10 @@ class Routed(AggregateStrategy):
             self._first = change
         elif not self._holds(first, change):
             self._put_by.add(change, self.lanes.n_lanes)
+            self._has_more = True
         if self._written is not None:
             self._forget()
-        self._n_asked = 0
+        self._asked_from = self.n_lookups
 
     def _holds(self, first: Change, change: Change) -> bool:
         """Whether all that changed is known to have: rows came to the one lane that there is."""
@@ -142,11 +143,12 @@ class Routed(AggregateStrategy):
         change = self._first
         if change is None:
             return
-        if self._put_by:
+        if self._has_more:
             # Later changes know of more lanes, or of all of them moved.
             known = change.lanes < self.lanes.n_lanes
             self._put_by.add(Change(*(c[known] for c in change)), self.lanes.n_lanes)
             change = self._first = self._put_by.take()
+            self._has_more = False
         is_noted = self._weight and self._turn % self._weight == 0
         begin = self._clock() if is_noted else 0.0
         self._made.take_in(change)
@@ -159,13 +161,16 @@ class Routed(AggregateStrategy):
     def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
         if self._written is not None and self._written_at == self.lanes.now:
             return self._again(self._written, slots, lanes)
-        if self._weight:
-            self._catch_up()
-            return self._noted(slots.size, partial(self._made.lookup, slots, lanes))
         if self._first is not None:
             self._catch_up()
+        if self._weight and self._turn % self._weight == 0:
+            return self._noted(slots.size, partial(self._made.lookup, slots, lanes))
+        # As `_noted`, without the calls: they would take a good part of a small batch.
+        self._turn += 1
+        self.n_lookups += slots.size
         found = self._made.lookup(slots, lanes)
-        self._count(slots.size)
+        if self.n_lookups - self._asked_from >= self._patience * self.living.size:
+            self._consider()
         return found
 
     def answers(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
@@ -181,18 +186,17 @@ class Routed(AggregateStrategy):
         found = ask()
         if is_noted:
             self._note(0, n_lookups, begin)
-        self._count(n_lookups)
-        return found
-
-    def _count(self, n_lookups: int) -> None:
-        """Count lookups; write all answers down when it repays."""
         self._turn += 1
         self.n_lookups += n_lookups
-        self._n_asked += n_lookups
-        if self._n_asked >= self._patience * self.living.size:
-            n_answers = self.living.size * self.lanes.n_lanes
-            if self._patience * n_answers <= self._n_asked and n_answers <= MOST_ANSWERS:
-                self._write_down()
+        self._consider()
+        return found
+
+    def _consider(self) -> None:
+        """Write all answers down if as many were asked for since the last change."""
+        n_answers = self.living.size * max(1, self.lanes.n_lanes)
+        n_asked = self.n_lookups - self._asked_from
+        if self._patience * n_answers <= n_asked and n_answers <= MOST_ANSWERS:
+            self._write_down()
 
     def read(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         self._catch_up()
@@ -281,11 +285,13 @@ class Routed(AggregateStrategy):
         self._made, self.way = made, way
         self._first = None
         self._put_by.take()
+        self._has_more = False
         self.missed_ns = 0.0
         self.n_switches += 1
 
     def check(self) -> None:
         self._put_by.check()
+        assert bool(self._put_by) == self._has_more, "changes put by are not known of"
         self._catch_up()
         self._made.check()
 
