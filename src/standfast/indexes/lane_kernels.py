@@ -48,7 +48,7 @@ def runs_of(lanes: Int64s) -> tuple[Int64s, Int64s]:
     return lanes[firsts], np.diff(np.concatenate([firsts, [lanes.size]]))
 
 
-def ages_of(g: Geometry) -> Int64s:
+def positions_of(g: Geometry) -> Int64s:
     """The position of every row, lane by lane."""
     n = g.tails - g.heads
     return np.repeat(g.tails - np.cumsum(n), n) + np.arange(int(n.sum()))

@@ -33,7 +33,6 @@ from standfast.indexes.lane_kernels import (
     Bools,
     Geometry,
     Values,
-    ages_of,
     among_last,
     capacities,
     find_firsts,
@@ -42,6 +41,7 @@ from standfast.indexes.lane_kernels import (
     is_sorted,
     places_of,
     positions,
+    positions_of,
     runs_of,
     trim,
     write,
@@ -238,7 +238,7 @@ class Lanes:
         assert not rows.times.size or rows.times.max() <= self.now, "a row is later than now"
         assert np.all(np.diff(self._sorted_codes) > 0), "two lanes have one code"
         if self.dtype == np.float64:
-            n_behind = (np.abs(rows.values) >= LARGE) & (ages_of(g) > self.large[lanes])
+            n_behind = (np.abs(rows.values) >= LARGE) & (positions_of(g) > self.large[lanes])
             assert not n_behind.any(), "a large value stands behind the last one"
 
     def _columns(self) -> tuple[Int64s, Values, Bools]:
