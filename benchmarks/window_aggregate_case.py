@@ -5,8 +5,8 @@
 
 Rows come in batches and lookups come in batches, one after the other: a lookup sees all rows before
 it. Values are whole numbers, so that sums are equal whichever way they were added up. Ways whose
-ratio decides take turns, to and fro, and the turn counts that a quarter of them were faster than:
-neighbours slow many turns down on a shared machine, and a single best one may have had luck.
+ratio decides take turns, to and fro, and each turn is held against that of the fastest way in the
+same round: what neighbours on a shared machine slow down, they slow down for both.
 """
 
 from __future__ import annotations
@@ -169,7 +169,9 @@ def steady(work: Callable[[], object], n: int, least: int = 1) -> float:
 def race(runners: Mapping[str, Callable[[], object]]) -> dict[str, float]:
     """Seconds of each runner, in turns, to and fro; the first turn is not counted where more are.
 
-    A runner that is far behind after a few turns is left at that.
+    Those of the fastest are what a quarter of its turns were faster than, those of others as many
+    times that as theirs took of its turn in the median round. A runner that is far behind after a
+    few turns is left at that.
     """
     turns, left = {name: list[float]() for name in runners}, set(runners)
     n_turns = max(2, round(TURNS_A_SECOND * budget()))
@@ -181,7 +183,13 @@ def race(runners: Mapping[str, Callable[[], object]]) -> dict[str, float]:
         for name in list(runners)[:: -1 if turn % 2 else 1]:
             if name in left:
                 turns[name].append(seconds(runners[name])[0])
-    return {name: float(np.quantile(t[1:] or t, 0.25)) for name, t in turns.items()}
+    counted = {name: np.array(t[1:] or t) for name, t in turns.items()}
+    own = {name: float(np.quantile(t, 0.25)) for name, t in counted.items()}
+    lead = min(own, key=lambda name: own[name])
+    return {
+        name: own[lead] * float(np.median(t / counted[lead][: t.size]))
+        for name, t in counted.items()
+    }
 
 
 @contextmanager

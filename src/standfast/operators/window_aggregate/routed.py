@@ -55,8 +55,8 @@ ROW_NS, CLASS_NS, LOOKUP_NS, LEVEL_NS, FOLDED_NS, CALL_NS = 20.0, 60.0, 60.0, 8.
 # How often over a building must have been missed before it is done.
 PATIENCE = 2.0
 # One turn in so many is booked, for all of them: booking takes as long as a small batch. The first
-# few are booked more often.
-NOTE_EVERY, NOTE_FIRST, N_FIRST = 64, 16, 256
+# few are booked more often; where there is nothing to choose, none.
+NOTE_EVERY, NOTE_FIRST, N_FIRST, NEVER = 64, 16, 256, -1
 # Less than this is not worth asking what a building costs.
 ENOUGH_NS = 1e6
 # Answers that are worth writing down: more would be more than a cache holds.
@@ -85,9 +85,11 @@ class Routed(AggregateStrategy):
         # Changes that the structure has not taken in: the first, and what came after it.
         self._first: Change | None = None
         self._put_by, self._has_more = PutBy(), False
-        self._turn = 0  # counts lookups that the structure answered
-        self._weight = NOTE_FIRST if len(self.ways) > 1 else 0  # turns that a booked one stands for
+        self._weight = NOTE_FIRST  # turns that a booked one stands for
+        self._until = 1 if len(self.ways) > 1 else NEVER  # turns until the next that is booked
+        self._n_turns = 0  # that booked ones stood for
         self._asked_from = 0  # how many lookups there were at the last change
+        self._wanted = 0  # how many have to come after it until all answers may be written down
         self._written: Found | None = None
         self._written_at = 0
         self._is_reread = False  # what was written down
@@ -117,76 +119,83 @@ class Routed(AggregateStrategy):
         first = self._first
         if first is None:
             self._first = change
-        elif not self._holds(first, change):
+        elif self.lanes.is_keyed or not _holds(first.firsts, change.firsts):
             self._put_by.add(change, self.lanes.n_lanes)
             self._has_more = True
         if self._written is not None:
             self._forget()
         self._asked_from = self.n_lookups
 
-    def _holds(self, first: Change, change: Change) -> bool:
-        """Whether all that changed is known to have: rows came to the one lane that there is."""
-        if self.lanes.n_lanes != 1 or first.lanes.size != 1 or change.lanes.size != 1:
-            return False
-        # A lane may have another number since lanes without rows went.
-        is_same = first.lanes[0] == change.lanes[0]
-        return bool(is_same and first.firsts[0] <= change.firsts[0])
-
     def _forget(self) -> None:
         """Answers written down are of another moment; that they were may have been for nothing."""
         if self._written is not None:
             self._patience = 1 if self._is_reread else min(2 * self._patience, MOST_PATIENT)
         self._written = None
+        self._wanted = self._patience * self.living.size
 
-    def _catch_up(self) -> None:
-        """Let the structure take in what was put by."""
+    def _catch_up(self) -> Change | None:
+        """Let the structure take in what was put by, if anything was."""
         change = self._first
         if change is None:
-            return
+            return None
         if self._has_more:
             # Later changes know of more lanes, or of all of them moved.
             known = change.lanes < self.lanes.n_lanes
             self._put_by.add(Change(*(c[known] for c in change)), self.lanes.n_lanes)
             change = self._first = self._put_by.take()
             self._has_more = False
-        is_noted = self._weight and self._turn % self._weight == 0
-        begin = self._clock() if is_noted else 0.0
         self._made.take_in(change)
         self._first = None  # not before: an aggregate of the user's own may fail
-        if is_noted:
-            held = self.lanes.held(change)
-            n_rows = int((self.lanes.geometry.tails[held.lanes] - held.firsts).sum())
-            self._note(n_rows, 0, begin)
+        return change
 
     def lookup(self, slots: Int64s, lanes: Int64s) -> Found:
         if self._written is not None and self._written_at == self.lanes.now:
             return self._again(self._written, slots, lanes)
+        self._until -= 1
+        if not self._until:
+            self._catch_up_noted()
+            return self._noted(slots.size, partial(self._made.lookup, slots, lanes))
+        # No more than this on the way to most answers: it is part of what a small batch takes.
         if self._first is not None:
             self._catch_up()
-        if self._weight and self._turn % self._weight == 0:
-            return self._noted(slots.size, partial(self._made.lookup, slots, lanes))
-        # As `_noted`, without the calls: they would take a good part of a small batch.
-        self._turn += 1
-        self.n_lookups += slots.size
         found = self._made.lookup(slots, lanes)
-        if self.n_lookups - self._asked_from >= self._patience * self.living.size:
+        self.n_lookups += slots.size
+        if self.n_lookups - self._asked_from >= self._wanted:
             self._consider()
         return found
 
     def answers(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         if self._written is not None and self._written_at == self.lanes.now:
             return self._again(self._written, slots, lanes)
+        self._until -= 1
+        ask = partial(self._made.answers, slots, lanes, firsts, lasts)
+        if not self._until:
+            self._catch_up_noted()
+            return self._noted(slots.size, ask)
         self._catch_up()
-        return self._noted(slots.size, partial(self._made.answers, slots, lanes, firsts, lasts))
+        found = ask()
+        self.n_lookups += slots.size
+        self._consider()
+        return found
+
+    def _catch_up_noted(self) -> None:
+        """Catch up, and book what it took."""
+        self._until = self._weight
+        begin = self._clock()
+        change = self._catch_up()
+        if change is not None:
+            held = self.lanes.held(change)
+            n_rows = int((self.lanes.geometry.tails[held.lanes] - held.firsts).sum())
+            self._note(n_rows, 0, begin)
 
     def _noted(self, n_lookups: int, ask: Callable[[], Found]) -> Found:
-        """Answers read from the structure, booked if it is their turn."""
-        is_noted = self._weight and self._turn % self._weight == 0
-        begin = self._clock() if is_noted else 0.0
+        """Answers read from the structure, booked."""
+        begin = self._clock()
         found = ask()
-        if is_noted:
-            self._note(0, n_lookups, begin)
-        self._turn += 1
+        self._note(0, n_lookups, begin)
+        self._n_turns += self._weight
+        if self._n_turns >= N_FIRST:
+            self._weight = self._until = NOTE_EVERY
         self.n_lookups += n_lookups
         self._consider()
         return found
@@ -239,8 +248,6 @@ class Routed(AggregateStrategy):
         other = next(way for way in self.ways if way != self.way)
         saved = self._expected(self.way, costs, what) - self._expected(other, costs, what)
         self.missed_ns = max(0.0, self.missed_ns + self._weight * saved)
-        if what == "lookups" and self._turn >= N_FIRST:
-            self._weight = NOTE_EVERY
         if self.missed_ns > ENOUGH_NS:
             price = self._expected(other, self.estimates(len(self.lanes), 0), "rows")
             if self.missed_ns > PATIENCE * price + ENOUGH_NS:
@@ -264,9 +271,10 @@ class Routed(AggregateStrategy):
         n_classes, depth = self._shape
         if self.lanes.unit == "range":
             depth = min(depth, log2(1 + self.lanes.size))
-        n_blocks, n_stale = len(self.lanes) >> SHIFT, len(self.lanes)
         folds = self.aggregate.user is None and n_lookups >= FEW
-        folds = folds and is_worth(n_lookups, n_stale, n_blocks)
+        if folds:
+            n_stale = len(self.lanes)
+            folds = is_worth(n_lookups, n_stale, n_stale >> SHIFT)
         walk_ns = FOLDED_NS if folds else LOOKUP_NS + LEVEL_NS * depth
         return {
             "running_intervals": n_rows * ROW_NS + n_lookups * LOOKUP_NS,
@@ -306,10 +314,15 @@ class Routed(AggregateStrategy):
         told |= {"lookups": lookups, "read again": self.n_reread, "switches": self.n_switches}
         if len(self.ways) > 1:
             # Of lookups what they cost depends on how many there are at a time.
-            turns = max(1, self._turn)
+            turns = max(1, self._n_turns)
             costs = self.estimates(rows, 0), self.estimates(0, (lookups - self.n_reread) // turns)
             for way in self.ways:
                 ns = self._expected(way, costs[0], "rows")
                 ns += turns * self._expected(way, costs[1], "lookups")
                 told[f"us by {way}"] = 1e-3 * ns
         return told | self._made.describe()
+
+
+def _holds(known: Int64s, firsts: Int64s) -> bool:
+    """Whether the only lane is known to have changed from there on."""
+    return bool(known.size and firsts.size and known[0] <= firsts[0])
