@@ -1,9 +1,10 @@
-"""Property tests are replayable, and fewer when the kernels run as plain Python."""
+"""Property tests are replayable, fewer in plain Python; what takes longest comes first."""
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 COMMON = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
@@ -11,3 +12,8 @@ COMMON = {"deadline": None, "derandomize": True, "suppress_health_check": [Healt
 settings.register_profile("compiled", max_examples=100, **COMMON)
 settings.register_profile("plain", max_examples=15, **COMMON)
 settings.load_profile("plain" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "compiled")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A long test that came last would leave all cores but its own idle."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)

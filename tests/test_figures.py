@@ -38,11 +38,9 @@ TWICE_AT_LEAST = {
 }
 
 
-# Figures on Spark take minutes even when small, so all but one are left to `make test-spark`.
+# Figures on Spark take minutes even when small: `make test-spark` runs them.
 SMALL = [
-    pytest.param(name, marks=pytest.mark.sweep)
-    if name.startswith("spark_") and name != "spark_select"
-    else name
+    pytest.param(name, marks=pytest.mark.sweep) if name.startswith("spark_") else name
     for name in NAMES
 ]
 

@@ -18,9 +18,10 @@ from tests.spark.reference import Embedded, Played
 KILLS = "driver@commit host@any worker@any driver@files driver@plan"
 
 
-# A handful for every day; `make test-recovery` has the rest.
+# A few for every day; `make test-recovery` has the rest.
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("sink", "kills"), [("file", "driver@commit host@any worker@any"), ("once", "driver@sink")]
+    ("sink", "kills"), [("file", "driver@commit worker@any"), ("once", "driver@sink")]
 )
 def test_a_killed_job_loses_nothing_and_says_nothing_twice(sink, kills):
     report = run("local", sink, 0, kills_of(kills, "local"))

@@ -21,6 +21,7 @@ def assert_equal_on(running: Cluster, form: str, shards: int) -> None:
     assert done.stdout.startswith("0 differences in ")
 
 
+@pytest.mark.long
 def test_a_cluster_answers_like_the_embedded_engine_and_leaves_nothing_behind(tmp_path):
     with cluster(tmp_path) as running:
         assert_equal_on(running, "pairs", 2)

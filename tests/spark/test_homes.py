@@ -33,6 +33,7 @@ def test_every_way_of_the_catalogue_is_in_the_world():
     assert ways == Counter(way for catalogue in CATALOG.values() for way in catalogue)
 
 
+@pytest.mark.long
 def test_every_way_answers_on_spark_like_in_the_embedded_engine(spark):
     played, differ = compare(spark, WORLD, 1, form="pairs", shards=2)
     assert differ == []

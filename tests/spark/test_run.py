@@ -193,6 +193,7 @@ def _written(folder: Path) -> tuple[dict[tuple[str, int], list[int]], list[str]]
     return {key: sorted(events) for key, events in sorted(pairs.items())}, sorted(reasons)
 
 
+@pytest.mark.long
 def test_a_job_that_is_stopped_goes_on_at_the_next_start(tmp_path):
     """The first file, Ctrl-C, the second file: as if nothing had happened in between.
 
@@ -281,6 +282,7 @@ def _with_window(file: Path, folder: Path) -> Path:
     return changed
 
 
+@pytest.mark.long
 def test_a_job_of_static_rows_is_one_pass_that_can_be_repeated(tmp_path):
     file = _example(tmp_path / "prices")
     text = file.read_text().replace("stream = false", "")

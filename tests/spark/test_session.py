@@ -173,6 +173,7 @@ print(*told, *sorted(heard), folder)
 """
 
 
+@pytest.mark.long
 def test_a_session_is_quiet_local_and_private_and_leaves_nothing(tmp_path):
     """Started with nothing but the Java of the package, in a folder of its own."""
     environment = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "SPARK_LOCAL_IP")}
