@@ -3,7 +3,8 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 READY := .venv/ready
-WORKERS ?= 2
+# One more than two cores: tests of Spark jobs wait most of the time.
+WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest
 # The kernels as plain Python: everything that runs through them, at the small size.
 PLAIN_SUITE := $(wildcard tests/indexes tests/operators tests/engine tests/contract tests/papers)

@@ -76,6 +76,7 @@ def _started(home: Path, name: str, options: list[str]) -> subprocess.Popen[byte
     own = {
         "SPARK_HOME": str(spark),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": os.environ.get("SPARK_SUBMIT_OPTS", ""),
         "SPARK_LOCAL_DIRS": str(home / "local"),
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }

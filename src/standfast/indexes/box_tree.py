@@ -234,39 +234,59 @@ def _probe(
             room = (nodes.places[node, 1] - nodes.places[node, 0]) * (end - begin)
             if used + room > slots.size:
                 events, slots = longer(events, room), longer(slots, room)
-            for place in range(nodes.places[node, 0], nodes.places[node, 1]):
-                if order[place] >= 0 and end - begin > FEW:
-                    entering, wanted = listed[begin:end], nodes.attributes[node]
-                    n_held = _held(boxes[place], wanted, entering, values, events[used:])
-                    for k in range(used, used + n_held):
-                        slots[k] = order[place]
-                    used += n_held
-                elif order[place] >= 0:
-                    for k in range(begin, end):
-                        events[used], slots[used] = listed[k], order[place]
-                        used += _holds(boxes, place, nodes.attributes[node], values, listed[k])
+            entering = listed[begin:end]
+            used = _compare(nodes, node, boxes, order, values, entering, events, slots, used)
             continue
         if 2 * end - begin > listed.size:
             listed = longer(listed, 2 * end)
-        column, top, middle = values[nodes.attributes[node]], end, begin
-        low, high = nodes.reaches[left, 0], nodes.reaches[left, 1]
-        for k in range(begin, end):
-            listed[top] = listed[k]
-            top += low <= column[listed[k]] <= high
-        low, high = nodes.reaches[left + 1, 0], nodes.reaches[left + 1, 1]
-        for k in range(begin, end):
-            listed[middle] = listed[k]
-            middle += low <= column[listed[k]] <= high
-        for k in range(top - end):
-            listed[middle + k] = listed[end + k]
+        middle, top = _deal(nodes, left, values[nodes.attributes[node]], listed, begin, end)
         if middle > begin:
             stack[height, 0], stack[height, 1], stack[height, 2] = left + 1, begin, middle
             height += 1
-        if top > end:
-            stack[height, 0], stack[height, 1] = left, middle
-            stack[height, 2] = middle + top - end
+        if top > middle:
+            stack[height, 0], stack[height, 1], stack[height, 2] = left, middle, top
             height += 1
     return events[:used], slots[:used], long_events[:n_long], long_nodes[:n_long]
+
+
+@kernel
+def _compare(
+    nodes: Nodes, leaf: int, boxes: Int64s, order: Int32s, values: Int64s, entering: Int32s,
+    events: Int32s, slots: Int32s, used: int,
+) -> int:  # fmt: skip
+    """Write the events that enter a leaf with the slots that hold them, and how far it is then."""
+    wanted = nodes.attributes[leaf]
+    for place in range(nodes.places[leaf, 0], nodes.places[leaf, 1]):
+        if order[place] >= 0 and entering.size > FEW:
+            n_held = _held(boxes[place], wanted, entering, values, events[used:])
+            for k in range(used, used + n_held):
+                slots[k] = order[place]
+            used += n_held
+        elif order[place] >= 0:
+            for event in entering:
+                events[used], slots[used] = event, order[place]
+                used += _holds(boxes, place, wanted, values, event)
+    return used
+
+
+@kernel
+def _deal(
+    nodes: Nodes, left: int, column: Int64s, listed: Int32s, begin: int, end: int
+) -> tuple[int, int]:
+    """Deal the events of a node to its children: the right one's in place of it, the left one's
+    on top of those; where each list ends."""
+    top, middle = end, begin
+    low, high = nodes.reaches[left, 0], nodes.reaches[left, 1]
+    for k in range(begin, end):
+        listed[top] = listed[k]
+        top += low <= column[listed[k]] <= high
+    low, high = nodes.reaches[left + 1, 0], nodes.reaches[left + 1, 1]
+    for k in range(begin, end):
+        listed[middle] = listed[k]
+        middle += low <= column[listed[k]] <= high
+    for k in range(top - end):
+        listed[middle + k] = listed[end + k]
+    return middle, middle + top - end
 
 
 @kernel

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from standfast._numba import in_parts, kernel
+from standfast._numba import in_parts, in_place, kernel
 from standfast.arrays import Int32s, Int64s, SpanList, pooled
 from standfast.indexes.keys import FAR, LEAST
 from standfast.indexes.rectangle_layout import Rectangles, ancestors_of
@@ -101,10 +101,10 @@ def _slice(
     be room for one more. Who is gone may be -1 in singles, as in slices.
     """
     nodes, held = np.empty(64, np.int64), room_for_held(tree)
-    behind_lows, writes = tree.node_lows.size, slices.shape[1] > 0
+    writes = slices.shape[1] > 0
     n_slices, used, n_highs = begin
     for g in range(tree.points.size):
-        base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
+        size = tree.offsets[g + 1] - tree.offsets[g]
         for visit in range(first_visit(visits, g, first), visits.stops[g]):
             begin_at, stop_at = callers_of(visits, g, visit, first, last)
             if begin_at >= last:
@@ -136,36 +136,54 @@ def _slice(
                     for i in range(n_held):
                         used += (held.lows[i] < low) | (held.highs[i] >= high)
                 for node in nodes[:n_nodes]:
-                    start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
-                    place = end if low == size else first_from(tree.node_lows, start, end, low)
-                    if place - start >= tree.long:
-                        if writes:
-                            slices[0, n_slices], slices[1, n_slices] = event, start
-                            slices[2, n_slices], slices[3, n_slices] = place, 0
-                        n_slices += 1
-                    else:
-                        if writes:
-                            for i in range(place - start):
-                                singles[used + i] = lists.low_slots[start + i]
-                        used += place - start
-                    if place == end:
-                        continue
-                    by_high, rest, rest_end = rest_of(tree, start, end, place, high)
-                    if rest_end - rest > WORTH * tree.long:
-                        suffix = first_from(tree.node_highs, start, end, high)
-                        if writes:
-                            slices[0, n_slices], slices[1, n_slices] = event, behind_lows + suffix
-                            slices[2, n_slices], slices[3, n_slices] = behind_lows + end, low
-                        n_slices, n_highs, rest_end = n_slices + 1, n_highs + 1, rest
-                    for i in range(rest, rest_end):
-                        rank = rank_if_hit(tree, base, by_high, i, low, high)
-                        if rank >= 0:
-                            if writes:
-                                singles[used] = lists.slots[base + rank]
-                            used += 1
+                    n_slices, used, n_highs = _slice_node(
+                        tree, lists, g, node, event, low, high, slices, singles,
+                        n_slices, used, n_highs,
+                    )  # fmt: skip
                 if used > before:
                     if writes:
-                        slices[0, n_slices], slices[1, n_slices] = event, behind + before
-                        slices[2, n_slices], slices[3, n_slices] = behind + used, 0
+                        _put(slices, n_slices, event, behind + before, behind + used, 0)
                     n_slices += 1
     return Sizes(n_slices - begin.slices, used - begin.singles, n_highs - begin.highs)
+
+
+@in_place
+def _slice_node(
+    tree: Rectangles, lists: Lists, g: int, node: int, event: int, low: int, high: int,
+    slices: Int64s, singles: Int32s, n_slices: int, used: int, n_highs: int,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Slice up what an event hits of one node; how much there is by then."""
+    base, size = tree.offsets[g], tree.offsets[g + 1] - tree.offsets[g]
+    behind_lows, writes = tree.node_lows.size, slices.shape[1] > 0
+    start, end = tree.node_offsets[node], tree.node_offsets[node + 1]
+    place = end if low == size else first_from(tree.node_lows, start, end, low)
+    if place - start >= tree.long:
+        if writes:
+            _put(slices, n_slices, event, start, place, 0)
+        n_slices += 1
+    else:
+        if writes:
+            for i in range(place - start):
+                singles[used + i] = lists.low_slots[start + i]
+        used += place - start
+    if place == end:
+        return n_slices, used, n_highs
+    by_high, rest, rest_end = rest_of(tree, start, end, place, high)
+    if rest_end - rest > WORTH * tree.long:
+        suffix = first_from(tree.node_highs, start, end, high)
+        if writes:
+            _put(slices, n_slices, event, behind_lows + suffix, behind_lows + end, low)
+        n_slices, n_highs, rest_end = n_slices + 1, n_highs + 1, rest
+    for i in range(rest, rest_end):
+        rank = rank_if_hit(tree, base, by_high, i, low, high)
+        if rank >= 0:
+            if writes:
+                singles[used] = lists.slots[base + rank]
+            used += 1
+    return n_slices, used, n_highs
+
+
+@in_place
+def _put(slices: Int64s, at: int, event: int, start: int, stop: int, floor: int) -> None:
+    slices[0, at], slices[1, at] = event, start
+    slices[2, at], slices[3, at] = stop, floor
