@@ -1,5 +1,8 @@
 """The `kernel` decorator: compiled once, cached on disk, free of the interpreter lock.
 
+Processes that start together need the same kernels: one of them compiles each, the others wait for
+it and read it from the cache (half the processor time of a Spark job's first start).
+
 The cache folder carries a hash of every module of the package that holds kernels, because numba
 notices a change in a kernel's own file but not in a kernel that it calls from another file.
 `NUMBA_DISABLE_JIT=1` turns every kernel back into plain Python (the suite runs that way too).
@@ -7,17 +10,28 @@ notices a change in a kernel's own file but not in a kernel that it calls from a
 
 import hashlib
 import os
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.compiler_lock import global_compiler_lock
+
+if sys.platform != "win32":
+    import fcntl
 
 # Kernels run without the interpreter lock, so plain threads share their work.
 THREADS = int(os.environ.get("STANDFAST_THREADS") or os.cpu_count() or 1)
+
+# Compiling takes seconds: who waits longer for another process goes on by himself.
+LONGEST_WAIT_S = 120.0
+LOOK_AGAIN_S = 0.02
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -61,13 +75,12 @@ def in_parts(work: Callable[[int, int], None], n: int, *, cost: int) -> None:
 
 def kernel(function: F) -> F:
     """Compile `function` on first use; no Python objects, no interpreter lock, cached on disk."""
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return _made(function)
 
 
 def inlined(function: F) -> F:
     """A kernel that is compiled into its callers: for the few steps inside a hot loop."""
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
-    return cast(F, compiled(function))
+    return _made(function, forceinline=True)
 
 
 def in_place(function: F) -> F:
@@ -77,8 +90,55 @@ def in_place(function: F) -> F:
     here nobody needs to, since the caller holds on to all of them. A function that gave an array
     back would be wrong: nobody would have counted it.
     """
-    uncounted: dict[str, Any] = {"_nrt": False}
-    compiled = numba.njit(
-        cache=True, nogil=True, error_model="numpy", forceinline=True, **uncounted
-    )
-    return cast(F, compiled(function))
+    return _made(function, forceinline=True, _nrt=False)
+
+
+def _made(function: F, **options: Any) -> F:
+    made = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    if hasattr(made, "compile"):  # unless kernels are to run as plain Python
+        compile_now = made.compile
+        name = f"{function.__module__}.{function.__qualname__}.lock"
+
+        def compile_alone(signature: Any) -> Any:
+            # Numba's own lock first: a thread that held ours and waited for Numba's could wait
+            # for one that holds Numba's and waits for ours.
+            with global_compiler_lock, _alone(name):
+                return compile_now(signature)
+
+        made.compile = compile_alone
+    return cast(F, made)
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """No other process is within the same lock of this cache, unless one was for very long.
+
+    The lock is the process's own, so that it ends with it and no child inherits it.
+    """
+    folder = Path(vars(numba.config)["CACHE_DIR"] or _cache_folder()) / "locks"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        descriptor = None  # where nothing can be written nothing is cached either
+    end = time.monotonic() + LONGEST_WAIT_S
+    try:
+        while not _is_locked(descriptor) and time.monotonic() < end:
+            time.sleep(LOOK_AGAIN_S)
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _is_locked(descriptor: int | None) -> bool:
+    """Whether the lock is ours now; systems without such locks do without."""
+    if sys.platform == "win32" or descriptor is None:
+        return True
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # a file system that cannot lock
+    return True
