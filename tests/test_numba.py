@@ -55,8 +55,7 @@ def test_one_of_several_processes_compiles_a_kernel_and_the_others_read_it(tmp_p
 def test_a_process_that_keeps_a_lock_for_ever_keeps_nobody_waiting_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(_numba.numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(_numba, "LONGEST_WAIT_S", 0.2)
-    with _numba._alone("one"):
-        pass
+    (tmp_path / "locks").mkdir()
     keeper = subprocess.Popen(
         [sys.executable, "-c", KEEPER, str(tmp_path / "locks" / "one")],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -65,8 +64,9 @@ def test_a_process_that_keeps_a_lock_for_ever_keeps_nobody_waiting_for_ever(tmp_
     assert keeper.stdout.readline() == "kept\n"
     with open(tmp_path / "locks" / "one", "ab") as file:
         assert not _numba._is_locked(file.fileno())
+    begin = time.monotonic()
     with _numba._alone("one"), _numba._alone("two"):
-        pass
+        assert time.monotonic() - begin >= 0.2
     keeper.communicate("")
     with open(tmp_path / "locks" / "one", "ab") as file:
         assert _numba._is_locked(file.fileno())
@@ -95,4 +95,5 @@ def test_a_cache_that_cannot_be_written_stops_nobody(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr(_numba.numba.config, "CACHE_DIR", str(tmp_path / "file"))
     with _numba._alone("one"):
-        pass
+        (tmp_path / "went on").touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "went on"]
