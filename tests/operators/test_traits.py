@@ -14,6 +14,7 @@ from standfast.operators.base import Arrivals
 from standfast.operators.equality import BoxTable
 from standfast.operators.select_join.routed import Routed
 from standfast.operators.traits import SideStats
+from standfast.operators.window_join.routed import Routed as RoutedWindows
 
 
 def boxes(n: int) -> tuple[Int64s, Int64s]:
@@ -71,3 +72,82 @@ def test_a_dropped_hotspot_way_is_gone() -> None:
     routed.inner.routing.drop("hotspot")
     gc.collect()
     assert tracker() is None
+
+
+def joined_rows(rng: np.random.Generator, *, has_times: bool = False) -> SortedRuns:
+    """Sixty rows of three codes, all over the line."""
+    stored = SortedRuns(coded=True, n_extras=int(has_times))
+    extras = (rng.integers(0, 100, (1, 60)),) if has_times else ()
+    stored.insert(rng.integers(0, 10**6, 60), np.arange(60), rng.integers(0, 3, 60), *extras)
+    return stored
+
+
+def some_events(rng: np.random.Generator, n: int = 70, *, has_times: bool = False) -> Arrivals:
+    times = np.full(n, 100) if has_times else np.empty(0, np.int64)
+    return Arrivals(np.sort(rng.integers(0, 3, n)), rng.integers(0, 1000, n), times)
+
+
+def apart(n: int) -> tuple[Int64s, Int64s]:
+    """Queries that any event selects; no two ranges on the other side have a point in common."""
+    lows = np.array([np.zeros(n, np.int64), 1000 * np.arange(n)])
+    return lows, lows + np.array([[1000], [5]])
+
+
+def test_groups_are_known_though_no_way_keeps_them() -> None:
+    """They stayed what they were when the last way that kept them was dropped."""
+    rng, routed = np.random.default_rng(1), Routed()
+    stored = joined_rows(rng)
+    routed.add(np.arange(120), *apart(120))
+    routed.process(some_events(rng), stored, side=0)
+    side, routing = routed.inner.sides[0], routed.inner.routing
+    assert side.groups.stats["groups"] == 120
+    routing.build("select_first")
+    routing.drop("groups")
+    routed.remove(np.arange(5))
+    routed.process(some_events(rng), stored, side=0)
+    assert side.groups.stats["groups"] == 120, "a few changes are not worth counting anew"
+    routed.remove(np.arange(5, 110))
+    lows, highs = (np.repeat(ends[:, :1], 120, axis=1) for ends in apart(1))
+    routed.add(np.arange(120, 240), lows, highs)
+    routed.process(some_events(rng), stored, side=0)
+    assert side.groups.stats["groups"] == 11
+    assert side.groups.sizes.sum() == len(routing.queries) == 130
+
+
+def test_each_side_has_its_own_size_from_which_on_groups_are_hot() -> None:
+    """The sides had to agree: one that needed large groups left the other without any."""
+    routed = Routed()
+    routed.add(np.arange(200), *boxes(200))
+    for side, least in zip(routed.inner.sides, (4.0, 150.0), strict=True):
+        side.groups.least = least
+    made = routed.inner.routing.made("hotspot")
+    assert [made.side(side).tracker.alpha for side in (0, 1)] == [0.02, 0.75]
+
+
+def test_small_groups_of_window_joins_are_scattered() -> None:
+    """What a group costs a call was left out, and nothing else of it is known of window joins."""
+    rng, routed = np.random.default_rng(1), RoutedWindows(is_float=False)
+    stored = joined_rows(rng, has_times=True)
+    lows, highs = apart(120)
+    windows = np.full((1, 120), 50)
+    routed.add(np.arange(120), np.vstack([lows, windows - 50]), np.vstack([highs, windows]))
+    for _ in range(3):
+        routed.process(some_events(rng, 7, has_times=True), stored, side=0)
+    groups = routed.inner.sides[0].groups
+    assert groups.least > 1
+    assert (groups.stats["hot"], groups.stats["scattered"]) == (0, 120)
+
+
+def test_the_only_way_is_made_anew_when_another_size_is_hot() -> None:
+    routed = Routed()
+    routed.add(np.arange(20), *boxes(20))
+    routing = routed.inner.routing
+    routing.build("hotspot")
+    routing.drop("groups")
+    before = routing.built["hotspot"]
+    routing.give_up("hotspot")
+    assert list(routing.built) == ["hotspot"]
+    assert routing.built["hotspot"] is not before
+    routing.build("groups")
+    routing.give_up("hotspot")
+    assert list(routing.built) == ["groups"]

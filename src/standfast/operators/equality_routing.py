@@ -18,6 +18,7 @@ from standfast.indexes.keys import differences
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.base import Arrivals, SelectStrategy, WindowStrategy
 from standfast.operators.costs import Constants, Floats, Model, current
+from standfast.operators.group_stats import sizes_of
 from standfast.operators.router import Routing, ranges_of
 from standfast.operators.traits import SideStats, rows_of
 
@@ -40,10 +41,10 @@ class Ways(Generic[S]):
     """How the ways of a question are made, and what they tell about groups."""
 
     def __init__(
-        self, plain: dict[str, Callable[[], S]], hotspot: Callable[[float], S],
+        self, plain: dict[str, Callable[[], S]], hotspot: Callable[[tuple[float, float]], S],
         tracker: Callable[[Any, Side], HotspotTracker],
     ) -> None:  # fmt: skip
-        """`hotspot` makes one for a share of the queries; `tracker` is that of a side of it."""
+        """`hotspot` makes one for a share of the queries by side; `tracker` is that of a side."""
         self.plain = plain
         self.hotspot = hotspot
         self.tracker = tracker
@@ -112,12 +113,12 @@ class EqualityRouting(Generic[S]):
         own.scatter(tracker, self.routing.queries)
         is_turn = not own.is_decided or self.routing.n_batches % DECIDE_EVERY == 0
         constants = self.routing.model.constants
-        if is_turn and own.decide(constants["hotspot"], constants["select_first"]):
-            self.routing.drop("hotspot")
+        if is_turn and own.decide(*(constants[w] for w in ("hotspot", "groups", "select_first"))):
+            self.routing.give_up("hotspot")
             own.groups.forget()
         own.meet(other.stabbed, stored)
         traits = own.traits(events.codes, events.values, rows_of(stored, events.codes))
-        stats = own.stats(len(stored))
+        stats = own.stats()
         if self.routing.model.question == "window_join":
             stats["near"] = self._near(events, stored)
             stats["near_share"] = stats["near"] * stats["share"]
@@ -140,16 +141,24 @@ class EqualityRouting(Generic[S]):
     def _learn(self, own: SideStats, tracker: HotspotTracker | None) -> None:
         """Take the sizes of the groups from the ways that keep them."""
         groups: Grouped | Any = self.routing.built.get("groups")
-        large, small = tracker.group_sizes() if tracker else (None, own.groups.sizes)
-        sizes = small if large is None else np.concatenate([large, small])
+        hot, n_scattered = None, 0
+        if tracker is not None:
+            hot, scattered = tracker.group_sizes()
+            sizes, n_scattered = np.concatenate([hot, scattered]), tracker.n_scattered
         if groups is not None:
             sizes = groups.group_sizes(own.side)
-        own.groups.learn(sizes, large, tracker.n_scattered if tracker else 0)
+        elif hot is None and own.groups.is_stale:
+            lows, highs = ranges_of(self.routing.queries, self.routing.queries.living())
+            sizes = sizes_of(lows[1 - own.side], highs[1 - own.side])
+        elif hot is None:
+            own.groups.keep()
+            return
+        own.groups.learn(sizes, hot, n_scattered)
 
     def _hotspot(self) -> S:
-        # The sides share it; the one that events met has decided, the other one has said 1.
         n = len(self.routing.queries)
-        return self._ways.hotspot(max(side.groups.hot_share(n) for side in self.sides))
+        one, other = (side.groups.hot_share(n) for side in self.sides)
+        return self._ways.hotspot((one, other))
 
     def _near(self, events: Arrivals, stored: SortedRuns) -> float:
         """The part of the stored rows that lie within the largest window of an event."""

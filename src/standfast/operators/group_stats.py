@@ -10,9 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from standfast.arrays import Int64s
+from standfast.indexes.stabbing_partition import canonical
 
 # Groups are hot or scattered until the size that decides has drifted by this factor.
 DRIFT = 2.0
+# Sizes are of other queries once so large a share of them has changed since.
+STALE = 0.1
 LARGEST = 2**31
 
 
@@ -26,6 +29,7 @@ class GroupStats:
         self.least = 1.0  # a group of this size is hot
         self._alpha = alpha
         self._known = False
+        self._n_changes = 0  # queries that came or went since the sizes were learned
         self.sizes = np.empty(0, np.int64)
         self._hot: Int64s | None = None  # sizes, if they are known
         self._n_scattered = 0
@@ -37,18 +41,33 @@ class GroupStats:
         """The share of the queries that makes a group hot."""
         return min(1.0, self._alpha or self.least / max(1, n_queries))
 
-    def forget(self) -> None:
-        """The queries have changed."""
+    def forget(self, n_changes: int = 0) -> None:
+        """So many queries came or went."""
         self._known = False
+        self._n_changes += n_changes
 
     @property
     def is_known(self) -> bool:
         return self._known
 
-    def learn(self, sizes: Int64s, hot: Int64s | None = None, n_scattered: int = 0) -> None:
-        """Take the sizes of all groups, and of the hot ones where somebody keeps them apart."""
+    @property
+    def is_stale(self) -> bool:
+        """Whether the sizes are those of other queries."""
+        return bool(self._n_changes > STALE * self.sizes.sum())
+
+    def keep(self) -> None:
+        """Stay with the sizes: nobody knows better, and they are not stale."""
+        self.learn(self.sizes, n_changes=self._n_changes)
+
+    def learn(
+        self, sizes: Int64s, hot: Int64s | None = None, n_scattered: int = 0, *, n_changes: int = 0
+    ) -> None:
+        """Take the sizes of all groups, and of the hot ones where somebody keeps them apart.
+
+        `n_changes` queries came or went since they were counted.
+        """
         self.sizes, self._hot, self._n_scattered = sizes, hot, n_scattered
-        self._known = True
+        self._known, self._n_changes = True, n_changes
         if self._alpha is not None:
             self.least = self._alpha * float(sizes.sum())
         self._sum_up()
@@ -79,6 +98,11 @@ class GroupStats:
             "hot_sizes": float(np.log2(1.0 + hot).sum()),
             "scattered": n_scattered,
         }
+
+
+def sizes_of(lows: Int64s, highs: Int64s) -> Int64s:
+    """The sizes of the groups of these ranges: for those who have no way that keeps them."""
+    return np.bincount(canonical(lows, highs)[0])
 
 
 def least_hot(group_us: float, log_us: float, member_us: float) -> float:

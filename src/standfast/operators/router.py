@@ -141,6 +141,14 @@ class Routing(Generic[S]):
             self.contests.forget(w)
             self.n_dropped += 1
 
+    def give_up(self, name: str) -> None:
+        """Drop a built way that is to be made otherwise; the only one is built anew at once."""
+        if len(self.built) > 1:
+            self.drop(name)
+        elif name in self.built:
+            del self.built[name]
+            self.build(name)
+
     def memory_bytes(self) -> int:
         built = sum(way.memory_bytes() for way in self.built.values())
         return built + self.queries.memory_bytes() + self.last.nbytes

@@ -46,7 +46,7 @@ class SideStats:
         self.groups = GroupStats(alpha)  # of the ranges on the other side
         self.is_decided = False  # from which size on groups are hot
         self.share = 0.0
-        # Means over events that join, smoothed: stabbed, search, is_new, reach.
+        # Means over events that join, smoothed: stabbed, search, is_new, reach, part of a call.
         self.means: tuple[float, ...] = ()
         self._scattered: StabbedCounts | None = None
         # Whose the scattered are; a way that was dropped must not live on in here.
@@ -61,11 +61,11 @@ class SideStats:
 
     def add(self, lows: Int64s, highs: Int64s) -> None:
         self.stabbed.add(lows[self.side], highs[self.side])
-        self.groups.forget()
+        self.groups.forget(lows.shape[1])
 
     def remove(self, lows: Int64s, highs: Int64s) -> None:
         self.stabbed.remove(lows[self.side], highs[self.side])
-        self.groups.forget()
+        self.groups.forget(lows.shape[1])
 
     def scatter(self, tracker: HotspotTracker | None, queries: BoxTable) -> None:
         """Count the own ranges of the queries that a hotspot way holds as scattered.
@@ -83,21 +83,33 @@ class SideStats:
             self._scattered = StabbedCounts(is_float=self.is_float)
             self._scattered.add(lows[self.side], highs[self.side])
 
-    def decide(self, us: Mapping[str, float], alone: Mapping[str, float]) -> bool:
+    def decide(
+        self, us: Mapping[str, float], like: Mapping[str, float], alone: Mapping[str, float]
+    ) -> bool:
         """Find the size from which on a group is hot; tells whether it has drifted.
 
-        `us` are the constants of the hotspot way, `alone` those of the way for the scattered.
+        `us` are the constants of the hotspot way, `like` those of groups, which stand in where no
+        cost of a hot one was found, `alone` those of the way for the scattered.
         """
         if not self.means or not self.stabbed.n_ranges:
             return False
         self.is_decided = True
-        stabbed, search, is_new, reach = self.means
+        stabbed, search, *_ = self.means
         rate = stabbed / self.stabbed.n_ranges
-        known = defaultdict(float, us)  # window joins have fewer of them
-        group = known["hot x joins"] + known["hot x reach"] * reach
-        group += is_new * (known["hot x is_new"] + known["hot x new_search"] * search)
         member = rate * (alone["stabbed"] + alone["stabbed_search"] * search)
-        return self.groups.decide(group, known["hot x hot_depth"] * reach, member)
+        group = self._group_us(us, "hot", "hot_depth")
+        if not any(group):
+            group = self._group_us(like, "groups", "depth")
+        return self.groups.decide(*group, member)
+
+    def _group_us(self, us: Mapping[str, float], name: str, depth: str) -> tuple[float, float]:
+        """What a group costs an event, and what the logarithm of its size does."""
+        _, search, is_new, reach, call = self.means
+        known = defaultdict(float, us)  # window joins have fewer of them
+        group = known[f"{name} x joins"] + known[f"{name} x reach"] * reach
+        group += is_new * (known[f"{name} x is_new"] + known[f"{name} x new_search"] * search)
+        group += known[f"{name} x call"] * call
+        return group, known[f"{name} x {depth}"] * reach
 
     def refine(self, queries: BoxTable, values: Int64s) -> None:
         """Make the histograms fit the ranges and the events, if so much has changed."""
@@ -121,7 +133,7 @@ class SideStats:
     def _remember(self, traits: Floats) -> None:
         n_joining = traits[2].sum()
         if n_joining:
-            now = (traits[[8, 4, 3, 12]].sum(axis=1) / n_joining).tolist()
+            now = [*(traits[[8, 4, 3, 12]].sum(axis=1) / n_joining).tolist(), 1 / n_joining]
             self.means = tuple(
                 old + (new - old) / SMOOTH for old, new in zip(self.means or now, now, strict=True)
             )
@@ -136,14 +148,13 @@ class SideStats:
             self._n_stored, self._n_queries = n_stored, n_queries
             self.share = _share(other, n_queries, stored)
 
-    def stats(self, n_stored: int) -> dict[str, float]:
+    def stats(self) -> dict[str, float]:
         """The stats of a batch."""
         n_queries, groups = self.stabbed.n_ranges, self.groups.stats
         return groups | {
             "one": 1.0,
             "queries": float(n_queries),
             "share": self.share,
-            "log_stored": log2(2 + n_stored),
             "log_queries": log2(2 + n_queries),
             "log_scattered": log2(2 + groups["scattered"]),
             "far": n_queries / (n_queries + CACHED),

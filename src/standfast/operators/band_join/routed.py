@@ -22,8 +22,8 @@ from standfast.operators.band_join.per_query import PerQuery
 from standfast.operators.band_join.per_tuple import PerTuple
 from standfast.operators.base import BandStrategy, Spec
 from standfast.operators.costs import Constants, Floats, Model, current
-from standfast.operators.group_stats import GroupStats
-from standfast.operators.router import Routing
+from standfast.operators.group_stats import GroupStats, sizes_of
+from standfast.operators.router import Routing, ranges_of
 
 
 class Routed(BandStrategy):
@@ -54,11 +54,11 @@ class Routed(BandStrategy):
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         self.routing.add(slots, lows, highs)
-        self.groups.forget()
+        self.groups.forget(slots.size)
 
     def remove(self, slots: Int64s) -> None:
         self.routing.remove(slots)
-        self.groups.forget()
+        self.groups.forget(slots.size)
 
     def process(self, values: Int64s, stored: SortedRuns, *, minuend: bool) -> Hits:
         def features() -> tuple[dict[str, float], Floats]:
@@ -105,12 +105,18 @@ class Routed(BandStrategy):
     def _learn(self) -> None:
         """Take the sizes of the groups from the ways that keep them."""
         groups, hotspot = (self.routing.built.get(way) for way in ("groups", "hotspot"))
-        sizes, hot, n_scattered = self.groups.sizes, None, 0
+        hot, n_scattered = None, 0
         if isinstance(hotspot, Hotspot):
             hot, scattered = hotspot.tracker.group_sizes()
             sizes, n_scattered = np.concatenate([hot, scattered]), hotspot.tracker.n_scattered
         if isinstance(groups, ByGroups):
             sizes = groups.partition.group_sizes()[1]
+        elif hot is None and self.groups.is_stale:
+            lows, highs = ranges_of(self.routing.queries, self.routing.queries.living())
+            sizes = sizes_of(lows[0], highs[0])
+        elif hot is None:
+            self.groups.keep()
+            return
         self.groups.learn(sizes, hot, n_scattered)
 
     def _decide(self, log_stored: float) -> None:
@@ -118,4 +124,4 @@ class Routed(BandStrategy):
         us, alone = (self.routing.model.constants[way] for way in ("hotspot", "per_query"))
         member = alone["queries"] + alone["queries_search"] * log_stored
         if self.groups.decide(us["hot"], us["hot_sizes"], member):
-            self.routing.drop("hotspot")
+            self.routing.give_up("hotspot")

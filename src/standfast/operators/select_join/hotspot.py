@@ -33,8 +33,9 @@ class Hotspot(SelectStrategy):
         space="O(n log n)",
     )
 
-    def __init__(self, *, alpha: float = ALPHA, epsilon: float = 1.0) -> None:
-        self._alpha = alpha
+    def __init__(self, *, alpha: float | tuple[float, float] = ALPHA, epsilon: float = 1.0) -> None:
+        """`alpha` is the share of the queries that makes a hotspot, for events of either side."""
+        self._alphas = alpha if isinstance(alpha, tuple) else (alpha, alpha)
         self._epsilon = epsilon
         self._boxes = BoxTable(2)
         # By side, made when its first event comes, and dropped when as many changes came since
@@ -67,7 +68,7 @@ class Hotspot(SelectStrategy):
         """What events on `side` meet; made if it is not there yet."""
         made = self._sides[side]
         if made is None:
-            made = HotSide(self._boxes, side, HotspotTracker(self._alpha, self._epsilon))
+            made = HotSide(self._boxes, side, HotspotTracker(self._alphas[side], self._epsilon))
             self._sides[side] = made
             made.add(self._boxes.living())
         return made

@@ -37,7 +37,7 @@ class Routed(SelectStrategy):
                 "select_first": SelectFirst,
                 "groups": ByGroups,
             },
-            lambda share: Hotspot(alpha=share),
+            lambda shares: Hotspot(alpha=shares),
             _tracker,
         )
         self.inner = EqualityRouting("select_join", ways, constants=constants, alpha=alpha)

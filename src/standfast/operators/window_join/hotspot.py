@@ -28,13 +28,16 @@ class Hotspot(WindowStrategy):
         space="O(n + m)",
     )
 
-    def __init__(self, *, is_float: bool, alpha: float = ALPHA, epsilon: float = 1.0) -> None:
+    def __init__(
+        self, *, is_float: bool, alpha: float | tuple[float, float] = ALPHA, epsilon: float = 1.0
+    ) -> None:
+        """`alpha` is the share of the queries that makes a hotspot, for events of either side."""
         super().__init__(is_float=is_float)
-        boxes = BoxTable(3)
+        boxes, alphas = BoxTable(3), alpha if isinstance(alpha, tuple) else (alpha, alpha)
 
         def make(side: Literal[0, 1]) -> HotAndScattered[GroupsOfSide, SelectFirst]:
             return HotAndScattered(
-                boxes, 1 - side, HotspotTracker(alpha, epsilon),
+                boxes, 1 - side, HotspotTracker(alphas[side], epsilon),
                 GroupsOfSide(side, is_float=is_float, epsilon=epsilon),
                 SelectFirst(is_float=is_float),
             )  # fmt: skip

@@ -39,7 +39,7 @@ class Routed(WindowStrategy):
                 "select_first": partial(SelectFirst, is_float=is_float),
                 "groups": partial(ByGroups, is_float=is_float),
             },
-            lambda share: Hotspot(is_float=is_float, alpha=share),
+            lambda shares: Hotspot(is_float=is_float, alpha=shares),
             _tracker,
         )
         self.inner = EqualityRouting(
