@@ -37,7 +37,7 @@ def check_all_windows(way: RunningIntervals) -> None:
     lanes = np.zeros_like(slots)
     found = way.lookup(slots, lanes)
     windows = (lanes, *way.lanes.positions(lanes, way.lows[0], way.highs[0]))
-    wanted, known = plain_answers(way.aggregate, way.lanes, windows, np.zeros(slots.size))
+    wanted, known, _ = plain_answers(way.aggregate, way.lanes, windows, np.zeros(slots.size))
     assert np.array_equal(found.known, known)
     np.testing.assert_allclose(found.values[known], wanted[known], rtol=1e-9)
 

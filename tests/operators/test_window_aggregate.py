@@ -17,6 +17,7 @@ from standfast.operators.window_aggregate.routed import Routed
 
 NOTHING = np.empty(0, np.int64)
 MERGING = ["augmented_tree", "base_intervals", "landmark_intervals", "running_intervals"]
+SUMMING = [*MERGING, "naive", "materialise_all", "routed"]
 
 
 def made(way, name, values, lefts, *, batch=1000, unit="rows", rights=None):
@@ -88,7 +89,7 @@ def test_the_variance_of_values_far_from_zero_keeps_its_digits(way, name):
         assert value == pytest.approx(wanted, rel=1e-9)
 
 
-@pytest.mark.parametrize("way", [*MERGING, "naive", "materialise_all", "routed"])
+@pytest.mark.parametrize("way", SUMMING)
 def test_a_sum_that_int64_cannot_hold_is_null_and_counted(way):
     most = 2**63 - 1
     values = np.array([most, 1, -1, 5, most, -most], np.int64)
@@ -96,20 +97,92 @@ def test_a_sum_that_int64_cannot_hold_is_null_and_counted(way):
     found = answers(made(way, "SUM", values, lefts))
     assert found.known.tolist() == [True, True, True, True, True, False]
     assert found.values[:5].tolist() == [-most, 0, 5, 4, 5]
+    assert found.n_overflowed == 1
     mean = answers(made(way, "AVG", values, lefts))
     assert mean.values[5] == (most + 5) / 6
 
 
-def test_overflows_are_counted_by_the_group():
+@pytest.mark.parametrize("way", SUMMING)
+def test_overflows_are_counted_by_the_group(way):
     engine = sf.Engine()
     engine.stream("s", {"a": "int64", "ts": "timestamp"}, time="ts")
     group = engine.register(
-        "SELECT SUM(a) OVER (ORDER BY ts ROWS BETWEEN :n PRECEDING AND CURRENT ROW) FROM s"
+        "SELECT SUM(a) OVER (ORDER BY ts ROWS BETWEEN :n PRECEDING AND CURRENT ROW) FROM s",
+        strategy=way,
     )
     group.add({"n": [0, 1]})
     engine.store("s", {"a": [2**63 - 1, 2**63 - 1], "ts": [1, 2]})
     assert group.lookup()["value"].to_pylist() == [2**63 - 1, None]
     assert group.metrics()["overflowed"] == 1
+    group.lookup([0])
+    assert group.metrics()["overflowed"] == 1, "nobody asked for the one that is too large"
+    group.lookup([1])
+    assert group.metrics()["overflowed"] == 2
+
+
+@pytest.mark.parametrize("way", SUMMING)
+def test_sums_too_large_are_told_when_they_come_back_to_their_bound(way):
+    """By the naive way they slept, as if they were 0 and so far from the bound."""
+    engine, told = sf.Engine(), dict[int, int]()
+    engine.stream("s", {"a": "int64", "ts": "timestamp"}, time="ts")
+    group = engine.register(
+        "SELECT SUM(a) OVER (ORDER BY ts ROWS BETWEEN :n PRECEDING AND CURRENT ROW) AS v FROM s "
+        "QUALIFY v BETWEEN :lo AND :hi",
+        name="g", strategy=way,
+    )  # fmt: skip
+    group.add({"id": range(60), "n": [40] * 60, "lo": [2**62] * 60, "hi": [2**63 - 1] * 60})
+    values = [2**58] * 41 + [0] * 14
+    for first, last in [(0, 41), *((i, i + 1) for i in range(41, 55))]:
+        given = {"a": values[first:last], "ts": range(first, last)}
+        rows = engine.push("s", given)["g"].rows().to_pylist()
+        for row in sorted(rows, key=lambda row: row["change"]):
+            if row["change"] < 0:
+                assert told.pop(row["query"]) == row["v"]
+            else:
+                told[row["query"]] = row["v"]
+        assert told == {row["query"]: row["v"] for row in group.lookup().to_pylist()}
+    assert told == dict.fromkeys(range(60), 27 * 2**58)
+
+
+def test_sums_too_large_do_not_keep_others_from_being_read_again():
+    values = np.array([2**63 - 1, 2**63 - 1, 5], np.int64)
+    way = made("routed", "SUM", values, np.array([0, 1, 2]))
+    for _ in range(3):
+        assert answers(way).n_overflowed == 2
+    assert way.n_reread == 6
+
+
+@pytest.mark.parametrize("way", [*MERGING, "naive", "materialise_all", "routed"])
+def test_a_key_whose_rows_all_went_before_anybody_looked_is_no_trouble(way):
+    """Of an aggregate with an inverse the totals of a key without rows were asked for its first."""
+    user = UserAggregate(
+        lambda v: v[:, None], lambda a, b: a + b, lambda s: s[:, 0], lambda t, part: t - part
+    )
+    engine = sf.Engine()
+    engine.aggregate("total", user)
+    engine.stream("s", {"ts": "timestamp", "k": "string", "v": "float64"}, time="ts")
+    group = engine.register(
+        "SELECT k, total(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN :w PRECEDING AND "
+        "CURRENT ROW) AS t FROM s", strategy=way,
+    )  # fmt: skip
+    group.add({"w": [3]})
+    engine.push("s", {"ts": [1], "k": ["a"], "v": [1.0]})
+    engine.store("s", {"ts": [2], "k": ["a"], "v": [1.0]})
+    engine.store("s", {"ts": [100], "k": ["b"], "v": [1.0]})
+    assert group.lookup().to_pylist() == [{"query": 0, "k": "b", "t": 1.0}]
+    engine.push("s", {"ts": [101], "k": ["b"], "v": [1.0]})
+    assert group.lookup()["t"].to_pylist() == [2.0]
+
+
+def test_a_structure_that_no_query_needs_any_more_costs_nothing():
+    """Landmark intervals have no class of widths then, so rows were estimated at 0 and divided."""
+    way = made("routed", "MAX", np.arange(5.0), np.array([3, 3]))
+    way.switch("landmark_intervals")
+    way.remove(np.array([0, 1]))
+    for i in range(200):
+        way.append(NOTHING, np.array([10 + i]), np.array([1.0]), np.ones(1, np.bool_))
+        assert way.lookup(NOTHING, NOTHING).values.size == 0
+    assert way.way == "landmark_intervals"
 
 
 @pytest.mark.parametrize("way", MERGING)

@@ -28,7 +28,7 @@ from standfast.indexes.lane_kernels import Bools, Values
 from standfast.model.numbers import float_keys
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import UserAggregate, aggregate_of
-from standfast.operators.base import AggregateStrategy, Found
+from standfast.operators.base import AggregateStrategy, Found, spread_out
 from standfast.operators.catalog import WINDOW_AGGREGATES
 from standfast.operators.synopses import reads_ages
 
@@ -175,10 +175,10 @@ class AggregateReader(WindowReader):
         self.n_overflowed += found.n_overflowed
         if holds.all():
             return found
-        values = np.zeros(holds.size, found.values.dtype)
-        known = np.full(holds.size, self.question.function.startswith("COUNT"))
-        values[holds], known[holds] = found.values, found.known
-        return Found(values, known, found.n_overflowed)
+        spread = spread_out(found, np.flatnonzero(holds), holds.size)
+        if self.question.function.startswith("COUNT"):
+            spread.known[:] = True
+        return spread
 
     def _inside(self, slots: Int64s, found: Found, registry: Registry) -> Bools:
         """Which answers QUALIFY lets through; no answer never is."""

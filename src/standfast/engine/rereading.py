@@ -146,7 +146,7 @@ class Rereading:
         if self.way != "clock":
             return
         out = slots[~inside]
-        values, known = np.where(found.known, found.values, 0)[~inside], found.known[~inside]
+        values = np.where(found.known, found.values, 0)[~inside]
         lows, highs = registry.lows[-1, out], registry.highs[-1, out]
         if self.question.result == "float64":
             lows, highs = floats_of(lows), floats_of(highs)
@@ -157,7 +157,8 @@ class Rereading:
             slacks -= ROUNDING * (np.abs(wide) + np.abs(bounds))
             sleeps = np.isfinite(wide) & (slacks > 0)
         # A sum that int64 cannot hold is not known, nor is how far it is from anywhere.
-        sleeps &= known | (found.n_overflowed == 0)
+        if found.over is not None:
+            sleeps &= ~found.over[~inside]
         sleeps &= self._pays(out.size) and not self._is_large()
         self._clock.sleep(out[sleeps], slacks[sleeps])
         self._awake = np.concatenate([self._awake, out[~sleeps]])

@@ -140,11 +140,33 @@ class WindowStrategy(Strategy):
 
 
 class Found(NamedTuple):
-    """Answers of windows: `values[i]` where `known[i]`, else none (SQL: NULL)."""
+    """Answers of windows: `values[i]` where `known[i]`, else none (SQL: NULL).
+
+    Sums that int64 cannot hold are not known either: `over` marks them, where there are sums of it.
+    """
 
     values: Values
     known: npt.NDArray[np.bool_]
-    n_overflowed: int = 0  # sums that int64 cannot hold, and so are not known
+    over: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def n_overflowed(self) -> int:
+        return 0 if self.over is None else int(np.count_nonzero(self.over))
+
+    def take(self, places: Int64s) -> Found:
+        """The answers at some places."""
+        over = None if self.over is None else self.over[places]
+        return Found(self.values[places], self.known[places], over)
+
+
+def spread_out(found: Found, places: Int64s, size: int) -> Found:
+    """Answers put to their places among `size`; there is none anywhere else."""
+    values, (known, over) = np.zeros(size, found.values.dtype), np.zeros((2, size), np.bool_)
+    values[places], known[places] = found.values, found.known
+    if found.over is None:
+        return Found(values, known)
+    over[places] = found.over
+    return Found(values, known, over)
 
 
 class AggregateStrategy(Strategy):
@@ -208,7 +230,7 @@ class AggregateStrategy(Strategy):
         found = self.read(slots, lanes, firsts, lasts)
         windows = (lanes[plain], firsts[plain], lasts[plain])
         exact = plain_answers(self.aggregate, self.lanes, windows, np.zeros(windows[0].size))
-        found.values[plain], found.known[plain] = exact
+        found.values[plain], found.known[plain] = exact[:2]
         return found
 
     @abstractmethod

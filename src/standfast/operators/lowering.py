@@ -54,7 +54,7 @@ def _whole(aggregate: Aggregate, synopses: Int64s) -> Found:
     fits = high == low >> 63
     if aggregate.name == "SUM":
         over = (n > 0) & ~fits
-        return Found(low.copy(), (n > 0) & fits, int(np.count_nonzero(over)))
+        return Found(low.copy(), (n > 0) & fits, over)
     mean = low / np.maximum(n, 1)
     rough = (n > 0) & ~(fits & (np.abs(low) <= EXACT_FLOAT))
     for i in np.flatnonzero(rough).tolist():

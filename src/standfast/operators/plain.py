@@ -15,14 +15,20 @@ from standfast.operators.aggregates import COUNT_ALL, Aggregate
 
 def plain_answers(
     aggregate: Aggregate, lanes: Lanes, windows: tuple[Any, Any, Any], shares: Any
-) -> tuple[Values, Bools]:
-    """The answers of windows: lanes with their first and last positions, row by row."""
-    g, answers = lanes.geometry, []
+) -> tuple[Values, Bools, Bools | None]:
+    """The answers of windows: lanes with their first and last positions, row by row.
+
+    Beside them which there are, and of sums of int64 which it cannot hold.
+    """
+    g, answers, holds = lanes.geometry, [], []
     for lane, first, last, share in zip(*windows, shares, strict=True):
         places = g.starts[lane] + (np.arange(first, last + 1) & g.masks[lane])
         values, valid = lanes.values[places], lanes.valid[places]
         answers.append(plain_answer(aggregate, values, valid, share))
-    return arrays_of(aggregate, answers)
+        holds.append(valid.any())
+    found, known = arrays_of(aggregate, answers)
+    is_whole = aggregate.name == "SUM" and not aggregate.is_float
+    return found, known, np.array(holds, np.bool_) & ~known if is_whole else None
 
 
 def plain_answer(aggregate: Aggregate, values: Any, valid: Any, share: float) -> Any:

@@ -79,6 +79,8 @@ class Synopses:
         g = lanes.geometry
         for lane, first in zip(*change, strict=True):
             positions = np.arange(first, g.tails[lane])
+            if not positions.size:
+                continue  # all rows of the lane went before they were asked for
             places = g.starts[lane] + (positions & g.masks[lane])
             self.lift(places, places, lanes.values, lanes.valid)
             starts = positions & g.masks[lane] == 0
@@ -100,6 +102,8 @@ class Synopses:
         g = lanes.geometry
         for lane, first in zip(*change, strict=True):
             mask, tail, base = g.masks[lane], g.tails[lane], 2 * g.starts[lane]
+            if first >= tail:
+                continue
             positions = np.arange(first, tail) & mask
             rows = g.starts[lane] + positions
             self.lift(base + mask + 1 + positions, rows, lanes.values, lanes.valid)

@@ -90,7 +90,9 @@ class LandmarkIntervals(AggregateStrategy):
             # Windows cut short by rows that went before the query came: few, and soon gone.
             windows = (lanes[plain], firsts[plain], lasts[plain])
             exact = plain_answers(self.aggregate, self.lanes, windows, np.zeros(windows[0].size))
-            found.values[plain], found.known[plain] = exact
+            found.values[plain], found.known[plain] = exact[:2]
+            if found.over is not None:
+                found.over[plain] = exact[2]
         return found
 
     def check(self) -> None:

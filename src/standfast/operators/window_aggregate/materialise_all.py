@@ -19,7 +19,7 @@ from standfast.indexes.lanes import Lanes
 from standfast.model.numbers import floats_of
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate
-from standfast.operators.base import AggregateStrategy, Found, Spec
+from standfast.operators.base import AggregateStrategy, Found, Spec, spread_out
 from standfast.operators.lowering import lower
 from standfast.operators.plain import plain_answers
 from standfast.operators.synopses import Synopses
@@ -55,18 +55,14 @@ class MaterialiseAll(AggregateStrategy):
     def answers(self, slots: Int64s, lanes: Int64s, firsts: Int64s, lasts: Int64s) -> Found:
         if self._now != self.lanes.now:
             self._materialise()
-        at = lanes * self.living.size + slots
-        return Found(self._found.values[at], self._found.known[at], self._found.n_overflowed)
+        return self._found.take(lanes * self.living.size + slots)
 
     def _materialise(self) -> None:
         slots, n = np.flatnonzero(self.living), self.living.size
         lanes = np.repeat(np.arange(self.lanes.n_lanes), slots.size)
         slots = np.tile(slots, self.lanes.n_lanes)
         found = self.lookup_now(slots, lanes)
-        values = np.zeros(n * self.lanes.n_lanes, found.values.dtype)
-        known = np.zeros(values.size, np.bool_)
-        values[lanes * n + slots], known[lanes * n + slots] = found.values, found.known
-        self._found = Found(values, known, found.n_overflowed)
+        self._found = spread_out(found, lanes * n + slots, n * self.lanes.n_lanes)
         self._now = self.lanes.now
 
     def lookup_now(self, slots: Int64s, lanes: Int64s) -> Found:

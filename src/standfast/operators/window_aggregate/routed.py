@@ -30,7 +30,7 @@ from standfast.indexes.lane_changes import Change, PutBy
 from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate
-from standfast.operators.base import AggregateStrategy, Found, Spec
+from standfast.operators.base import AggregateStrategy, Found, Spec, spread_out
 from standfast.operators.block_folds import FEW, SHIFT, is_worth
 from standfast.operators.window_aggregate.base_interval_quantiles import BaseIntervalQuantiles
 from standfast.operators.window_aggregate.base_intervals import BaseIntervals
@@ -168,12 +168,11 @@ class Routed(AggregateStrategy):
         if self._written is not None and self._written_at == self.lanes.now:
             return self._again(self._written, slots, lanes)
         self._until -= 1
-        ask = partial(self._made.answers, slots, lanes, firsts, lasts)
         if not self._until:
-            self._catch_up_noted()
-            return self._noted(slots.size, ask)
+            self._catch_up_noted()  # which may switch to another structure
+            return self._noted(slots.size, partial(self._made.answers, slots, lanes, firsts, lasts))
         self._catch_up()
-        found = ask()
+        found = self._made.answers(slots, lanes, firsts, lasts)
         self.n_lookups += slots.size
         self._consider()
         return found
@@ -216,8 +215,7 @@ class Routed(AggregateStrategy):
         self.n_lookups += slots.size
         self.n_reread += slots.size
         self._is_reread = True
-        at = lanes * self.living.size + slots
-        return Found(written.values[at], written.known[at])
+        return written.take(lanes * self.living.size + slots)
 
     def _write_down(self) -> None:
         """Have every answer of this moment at hand."""
@@ -227,20 +225,16 @@ class Routed(AggregateStrategy):
         slots = np.tile(slots, self.lanes.n_lanes)
         firsts, lasts = self.lanes.positions(lanes, self.lows[0, slots], self.highs[0, slots])
         found = self._made.answers(slots, lanes, firsts, lasts)
-        if found.n_overflowed:
-            return  # whoever looks is to be told how many there are
         at, n = lanes * self.living.size + slots, self.living.size * self.lanes.n_lanes
-        values, known = np.zeros(n, found.values.dtype), np.zeros(n, np.bool_)
-        values[at], known[at] = found.values, found.known
-        self._written, self._written_at = Found(values, known), self.lanes.now
+        self._written, self._written_at = spread_out(found, at, n), self.lanes.now
         self._is_reread = False
 
     def _note(self, n_rows: int, n_lookups: int, begin: float) -> None:
         """Book what rows or lookups took, and what they would have taken elsewhere."""
-        if not n_rows and not n_lookups:
-            return
-        took = 1e9 * (self._clock() - begin)
         costs, what = self.estimates(n_rows, n_lookups), "rows" if n_rows else "lookups"
+        if not costs[self.way]:
+            return  # nothing came or was asked, or no query needs what came
+        took = 1e9 * (self._clock() - begin)
         # Compiling and a busy machine make it longer for once, not for good.
         known = self.corrections.setdefault((self.way, what), 1.0)
         seen = min(max(took / costs[self.way], known / 2), known * 2)
@@ -305,7 +299,9 @@ class Routed(AggregateStrategy):
 
     def memory_bytes(self) -> int:
         written = self._written
-        kept = 0 if written is None else written.values.nbytes + written.known.nbytes
+        kept = 0
+        if written is not None:
+            kept = sum(column.nbytes for column in written if column is not None)
         return int(self._made.memory_bytes() + kept)
 
     def describe(self) -> dict[str, object]:
