@@ -286,8 +286,11 @@ def routed_case(
     return RoutingCase(case, n_events)
 
 
-def routing_verdict(table: Table) -> Verdict:
-    """The router against the oracle and against each static way, at every point."""
+def routing_verdict(table: Table, also: Callable[[Callable[[str], float]], bool]) -> Verdict:
+    """The router against the oracle and against each static way, at every point.
+
+    `also` says whether the rest of the claim holds, given the share of each way in percent.
+    """
     xs = sorted(table.curve(ROUTED))
     rates = {name: table.curve(name) for name in (*WAYS, ROUTED, ORACLE)}
     of_oracle = {x: rates[ROUTED][x] / rates[ORACLE][x] for x in xs}
@@ -305,4 +308,5 @@ def routing_verdict(table: Table) -> Verdict:
         f"{min(choosing):.1f} to {max(choosing):.1f} % of the time."
     )
     good = min(of_oracle.values()) >= 0.9 and min(of_best.values()) >= 0.95
+    good = good and also(lambda way: float(shares[way]))
     return Verdict(good, text)

@@ -97,3 +97,25 @@ def test_a_cache_that_cannot_be_written_stops_nobody(tmp_path, monkeypatch):
     with _numba._alone("one"):
         (tmp_path / "went on").touch()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "went on"]
+
+
+def test_a_stopwatch_shows_nothing_while_kernels_are_made(monkeypatch):
+    watch = _numba.Stopwatch()
+    assert watch.seconds() is not None
+    monkeypatch.setattr(_numba, "_n_made", _numba._n_made + 1)
+    assert watch.seconds() is None
+    assert _numba.Stopwatch().seconds() is not None
+
+
+@pytest.mark.large
+def test_a_kernel_that_is_made_is_counted(monkeypatch):
+    before = _numba._n_made
+
+    @_numba.kernel
+    def twice(x: int) -> int:
+        return 2 * x
+
+    assert twice(21) == 42
+    assert _numba._n_made == before + 1
+    assert twice(21) == 42
+    assert _numba._n_made == before + 1

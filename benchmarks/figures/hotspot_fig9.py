@@ -54,9 +54,9 @@ def holds(table: Table) -> Verdict:
 FIGURE = Figure(
     name="hotspot_fig9",
     source="[hotspot] Fig. 9",
-    claim="With 500,000 queries and alpha = 0.1 %, SJ-Hotspot gains steadily with the share of "
-    "queries in hotspots; SJ-SSI (groups) suffers from many small groups where queries are "
-    "scattered, SJ-SelectFirst cannot use clusters, and neither of these two always wins.",
+    claim="With 500,000 queries and alpha = 0.1 %, SJ-Hotspot gains from the least to the greatest "
+    "share of queries in hotspots; SJ-SSI (groups) suffers from many small groups where queries "
+    "are scattered, SJ-SelectFirst cannot use clusters, and neither of these two always wins.",
     x_label="share of queries drawn around hotspots",
     y_label="events per second",
     sweep={"smoke": (0.2, 1.0), "full": (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)},

@@ -35,6 +35,21 @@ LOOK_AGAIN_S = 0.02
 
 F = TypeVar("F", bound=Callable[..., object])
 
+_n_made = 0  # kernels that this process compiled, or loaded after somebody else had
+
+
+class Stopwatch:
+    """Runs from when it is made; shows nothing if a kernel was compiled or loaded meanwhile.
+
+    That happens once, takes seconds, and says nothing about what work costs.
+    """
+
+    def __init__(self) -> None:
+        self._n_made, self._begin = _n_made, time.perf_counter()
+
+    def seconds(self) -> float | None:
+        return time.perf_counter() - self._begin if self._n_made == _n_made else None
+
 
 def _cache_folder() -> Path:
     """Where compiled kernels of exactly this source are kept."""
@@ -102,7 +117,9 @@ def _made(function: F, **options: Any) -> F:
         def compile_alone(signature: Any) -> Any:
             # Numba's own lock first: a thread that held ours and waited for Numba's could wait
             # for one that holds Numba's and waits for ours.
+            global _n_made
             with global_compiler_lock, _alone(name):
+                _n_made += 1
                 return compile_now(signature)
 
         made.compile = compile_alone

@@ -17,7 +17,7 @@ from standfast import calibrate as fitting
 from standfast import demo as show
 from standfast.errors import StandfastError
 from standfast.operators.catalog import CATALOG
-from standfast.operators.costs import BadCosts, make_ready, user_file
+from standfast.operators.costs import VARIABLE, BadCosts, make_ready, user_file
 from standfast.operators.costs import write as write_costs
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
@@ -123,6 +123,8 @@ def calibrate(
     for question, ways in fits.items():
         console.print(_constants(question, ways))
     console.print(f"Constants: [bold]{path}[/bold]")
+    if path != user_file():
+        console.print(f"Engines use them where {VARIABLE} names this file.")
 
 
 def _constants(question: str, ways: dict[str, fitting.Fit]) -> Table:

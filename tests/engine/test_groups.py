@@ -138,6 +138,7 @@ def test_ids_end_with_int64():
         f"template 'g': cannot assign 1 ids above {FAR}, the largest so far\n"
         "  hint: pass a column id"
     )
+    assert group.add({"lo": [], "hi": []}).to_pylist() == []
     assert group.add({"lo": 1, "hi": 2, "id": 3}).to_pylist() == [3]
 
 

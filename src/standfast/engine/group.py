@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from standfast._numba import Stopwatch
 from standfast.arrays import Int64s, expand
 from standfast.engine.aggregates import AggregateReader
 from standfast.engine.answer import Part
@@ -153,9 +153,9 @@ class Group:
         """Rows that were stored, for windows; `latest_us` is the latest time of their input."""
         if not isinstance(self.reader, WindowReader) or not batch.rows.num_rows:
             return
-        begin = time.perf_counter()
+        watch = Stopwatch()
         used = self.reader.take_in(batch.rows, latest_us, self.registry)
-        self._note(begin, batch.rows.num_rows, batch.rows.num_rows - used)
+        self._note(watch, batch.rows.num_rows, batch.rows.num_rows - used)
 
     def advance(self, latest_us: int) -> None:
         """The latest time of its input is at least this one."""
@@ -198,14 +198,14 @@ class Group:
 
         Of windows: the answers that went and those that came, by the last row of the batch.
         """
-        begin = time.perf_counter()
+        watch = Stopwatch()
         found = self.reader.process(batch.rows, side, self.registry)
         if isinstance(self.reader, WindowReader):
             changes: tuple[Literal[1, -1], ...] = (-1, 1)
-            self._seconds += time.perf_counter() - begin
+            self._seconds += watch.seconds() or 0.0
         else:
             changes = (change,)
-            self._note(begin, batch.rows.num_rows, batch.rows.num_rows - found[0].rows.size)
+            self._note(watch, batch.rows.num_rows, batch.rows.num_rows - found[0].rows.size)
         return [
             Part(sign, batch.places[part.rows], part.hits, self.registry.ids, part.results)
             for sign, part in zip(changes, found, strict=True)
@@ -214,9 +214,9 @@ class Group:
     def report(self, share: Share = ALL) -> list[Part]:
         """What changed in the answers of windows since they were last told, as if by a row 0."""
         assert isinstance(self.reader, WindowReader), "only windows have answers that stay"
-        begin = time.perf_counter()
+        watch = Stopwatch()
         found = self.reader.report(share, self.registry)
-        self._seconds += time.perf_counter() - begin
+        self._seconds += watch.seconds() or 0.0
         signs: tuple[Literal[-1, 1], ...] = (-1, 1)
         return [
             Part(sign, part.rows, part.hits, self.registry.ids, part.results)
@@ -238,10 +238,12 @@ class Group:
         assert isinstance(self.reader, AggregateReader), "only aggregates have values to tell"
         self.reader.retell(told, self.registry)
 
-    def _note(self, begin: float, n_rows: int, n_unmatched: int) -> None:
-        # The first batch is left out of the cost: it compiles, or loads what was compiled.
-        self._seconds += time.perf_counter() - begin if self._events else 0.0
-        self._measured += n_rows if self._events else 0
+    def _note(self, watch: Stopwatch, n_rows: int, n_unmatched: int) -> None:
+        # The first batch is left out of the cost, as are those in which something was compiled.
+        seconds = watch.seconds()
+        if seconds is not None and self._events:
+            self._seconds += seconds
+            self._measured += n_rows
         self._events += n_rows
         self._unmatched += n_unmatched
 
@@ -259,7 +261,7 @@ class Group:
             "inside": ", ".join(_shown(*item) for item in self.reader.strategy.describe().items()),
             "push": self.reader.telling() if isinstance(self.reader, AggregateReader) else "",
             "memory": f"{self.memory_bytes() / 1e6:,.1f} MB beyond the parameters",
-            "measured": f"{self._events:,} events, {self._cost_us():,.2f} us each from batch 2 on",
+            "measured": f"{self._events:,} events, {self._cost_us():,.2f} us each, compiling apart",
         }
         return "\n".join(f"{what:>10}  {text}" for what, text in lines.items() if text)
 

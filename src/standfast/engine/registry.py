@@ -91,7 +91,7 @@ class Registry:
     def refuse_taken(self, ids: Int64s | None, n: int) -> None:
         """Refuse ids of living queries, or to assign `n` ids when there are not so many left."""
         if ids is None:
-            if self.next_id + n > FAR:
+            if n and self.next_id + n > FAR:
                 raise BadParameters(
                     f"template {self.name!r}: cannot assign {n} ids above {self.next_id - 1}, "
                     "the largest so far",

@@ -30,6 +30,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from standfast._numba import Stopwatch
 from standfast.arrays import Hits, Int64s, Matches
 from standfast.operators.assignment import Bools, assign, deal
 from standfast.operators.base import Strategy
@@ -111,6 +112,7 @@ class Routing(Generic[S]):
         if self._is_not_worth_it(n_events):
             return self._all_one_way(n_events, process)
         begin, self._building, self._is_overtaken = self._clock(), 0.0, False
+        watch = Stopwatch()
         stats, traits = features()
         weights = self.model.weights(stats)
         calls, costs = weights[:, 0], weights[:, 1:] @ traits[1 : weights.shape[1]]
@@ -119,7 +121,9 @@ class Routing(Generic[S]):
         ways = np.flatnonzero(np.bincount(choice, minlength=len(self.model.ways))).tolist()
         shares = [(w, np.flatnonzero(choice == w)) for w in ways]
         now = self._clock()
-        self._note_choosing(1e6 * (now - begin - self._building))
+        self._n_looked += 1
+        if self._n_looked > 1 and watch.seconds() is not None:
+            self._note_choosing(1e6 * (now - begin - self._building))
         parts, is_ready = [], self._is_ready(ways)
         for w, places in shares:
             hits = process(self.built[self.model.ways[w]], places)
@@ -263,12 +267,10 @@ class Routing(Generic[S]):
         return Watched(hits, self._clock, note)
 
     def _note_choosing(self, us: float) -> None:
-        self._n_looked += 1
-        if self._n_looked > 1:  # the first may compile
-            self.choosing += 1e-6 * us
-            # A busy machine, or something to be learned first, only ever makes it longer.
-            known = self.choosing_us or us
-            self.choosing_us = min(us, known + (us - known) / 8)
+        self.choosing += 1e-6 * us
+        # A busy machine, or something to be learned first, only ever makes it longer.
+        known = self.choosing_us or us
+        self.choosing_us = min(us, known + (us - known) / 8)
 
     def _book(self, w: int, n_events: int, seconds: float, expected_us: float) -> None:
         """Write down what a part of a batch took."""

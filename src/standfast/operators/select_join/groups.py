@@ -91,10 +91,6 @@ class ByGroups(SelectStrategy):
         """The size of every group that an event on `side` meets."""
         return self._indexes[side].group_sizes()
 
-    def n_groups(self, side: Literal[0, 1]) -> int:
-        """How many groups an event on `side` meets."""
-        return sum(tree.n_groups for tree in self._indexes[side].trees())
-
     def check(self) -> None:
         assert len(self._indexes[0]) == len(self._indexes[1]), "the sides differ"
         for index in self._indexes:

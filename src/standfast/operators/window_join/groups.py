@@ -72,10 +72,6 @@ class ByGroups(WindowStrategy):
         """The size of every group that an event on `side` meets."""
         return self.sides.of(side).partition.group_sizes()[1]
 
-    def n_groups(self, side: Literal[0, 1]) -> int:
-        """How many groups an event on `side` meets."""
-        return self.sides.of(side).partition.n_groups
-
     def check(self) -> None:
         self.sides.check()
 
