@@ -18,8 +18,8 @@ FIGURE = Figure(
     name="hotspot_fig12",
     source="[hotspot] Fig. 12, 13, 14",
     claim="At all sizes the router reaches at least 90 % of the oracle and is at most 5 % below "
-    "the best static way, the hotspot way included, which in the paper it beats; most events go the "
-    "hotspot way, and SJ-Vanilla is not chosen.",
+    "the best static way, the hotspot way included, which in the paper it beats; most events go "
+    "the hotspot way, and SJ-Vanilla is not chosen.",
     x_label="thousand queries, and as many thousand rows",
     y_label="events per second",
     sweep={"smoke": (2,), "full": (100, 200, 300, 400, 500)},
