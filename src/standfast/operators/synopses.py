@@ -79,6 +79,8 @@ class Synopses:
         g = lanes.geometry
         for lane, first in zip(*change, strict=True):
             positions = np.arange(first, g.tails[lane])
+            if not positions.size:
+                continue
             places = g.starts[lane] + (positions & g.masks[lane])
             self.lift(places, places, lanes.values, lanes.valid)
             starts = positions & g.masks[lane] == 0
