@@ -40,7 +40,7 @@ def add(engine: sf.Engine, name: str, *queries: tuple[int, int, int]) -> None:
     engine.groups[name].add(columns)
 
 
-def rows(*given: tuple[str, int, int]) -> dict[str, list[Any]]:
+def rows(*given: tuple[Any, int, int]) -> dict[str, list[Any]]:
     """A batch of (key, time, value)."""
     return {name: [row[i] for row in given] for i, name in enumerate(("k", "ts", "v"))}
 
@@ -174,6 +174,28 @@ def test_a_restored_engine_tells_what_was_not_told(name, tmp_path):
     again = sf.Engine.restore(tmp_path / "snapshot", clock=lambda: 2**50)
     assert reported(again, name) == []
     again.check()
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"), [("float64", (3.0, -3.0)), ("int64", (2**63 - 1, -(2**63)))]
+)
+def test_keys_far_apart_are_retold_in_order(kind, keys):
+    """The difference of their codes leaves int64: the smaller was once taken for the larger."""
+    engines = [sf.Engine(clock=lambda: 2**50, follows=True) for _ in range(2)]
+    for engine in engines:
+        engine.stream("s", {"k": kind, "ts": "timestamp", "v": "int64"}, time="ts")
+        engine.register(TEMPLATES["sums"], name="sums").add({"w": [100]})
+    one, other = engines
+    for key, now in zip(keys, (1, 2), strict=True):
+        for engine in engines:
+            engine.store("s", rows((key, now, 1)))
+        assert told(one.report()["sums"]) == [(0, key, 1, 1)]
+        other.groups["sums"].retell(one.groups["sums"].told())
+        other.check()
+    for engine in engines:
+        engine.store("s", rows((keys[1], 3, 1)))
+        assert told(engine.report()["sums"]) == [(0, keys[1], 1, -1), (0, keys[1], 2, 1)]
+        engine.check()
 
 
 def test_an_engine_without_windows_has_nothing_to_report():
