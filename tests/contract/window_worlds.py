@@ -28,6 +28,11 @@ FUNCTIONS = (
     "COUNT(*)", "COUNT", "SUM", "AVG", "VARIANCE", "VAR_POP", "STDDEV", "STDDEV_POP",
     "MIN", "MAX", "FIRST", "LAST", "PERCENTILE_DISC", "COUNT(DISTINCT)", "span", "latest",
 )  # fmt: skip
+# Some are so far apart that the difference of their codes leaves int64.
+NUMBER_KEYS: dict[str, list[Any]] = {
+    "int64": [-1, 0, 1, 2, -(2**63), 2**63 - 1],
+    "float64": [-0.5, 0.0, 2.5, -3.0, 3.0],
+}
 
 
 def users() -> dict[str, UserAggregate]:
@@ -191,7 +196,7 @@ class Draft:
             return None
         if kind == "string":
             return self.rng.choice("abc")
-        return self.rng.randint(-1, 2) if kind == "int64" else self.rng.choice([-0.5, 0.0, 2.5])
+        return self.rng.choice(NUMBER_KEYS[kind])
 
 
 class Model:

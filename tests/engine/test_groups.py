@@ -145,6 +145,11 @@ def test_ids_end_with_int64():
 BAD_QUERIES = [
     ({"lo": [1.0], "hi": [2.0], "id": [7]}, "template 'g': id 7 is taken by a living query"),
     ({"lo": [1.0] * 3, "hi": [2.0] * 3, "id": [8, 9, 8]}, "template 'g': id 8 appears twice"),
+    (
+        # Each is more than the one before if differences are taken in int64.
+        {"lo": [1.0] * 4, "hi": [2.0] * 4, "id": [8, 6 * 10**18, -6 * 10**18, 8]},
+        "template 'g': id 8 appears twice",
+    ),
     ({"lo": [1.0]}, "template 'g': parameter 'hi' is missing"),
     ({"lo": [1.0], "hi": [2.0], "high": [3.0]}, "template 'g': unknown parameter 'high'"),
     ({"lo": [1.0, float("nan")], "hi": [2.0, 2.0]}, "template 'g': parameter 'lo' is NaN in row 1"),

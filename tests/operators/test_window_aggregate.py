@@ -233,6 +233,29 @@ def test_names_and_functions_of_users_aggregates_are_checked():
         engine.aggregate("mine", good)
 
 
+@pytest.mark.parametrize("way", MERGING)
+def test_a_way_of_a_users_aggregate_begins_while_a_key_has_no_rows(way):
+    """Running sums once failed on a lane that stands empty in the middle of its ring."""
+    engine = sf.Engine()
+    engine.stream("s", {"k": "string", "a": "int64", "ts": "timestamp"}, time="ts")
+    total = UserAggregate(
+        lambda v: v[:, None], lambda a, b: a + b, lambda s: s[:, 0], lambda a, b: a - b
+    )
+    engine.aggregate("total", total)
+    over = "OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN :w PRECEDING AND CURRENT ROW)"
+    group = engine.register(f"SELECT k, total(a) {over} AS t FROM s", strategy="naive")
+    group.add({"w": [10]})
+    engine.push("s", {"k": ["x", "x"], "a": [1, 2], "ts": [1, 1]})
+    engine.push("s", {"k": ["y"] * 4, "a": [1] * 4, "ts": [100] * 4})
+    group.switch(way)
+    engine.check()
+    engine.push("s", {"k": ["x", "x"], "a": [1, 5], "ts": [101, 101]})
+    engine.check()
+    assert [tuple(row.values()) for row in group.lookup().to_pylist()] == [
+        (0, "x", 6.0), (0, "y", 4.0),
+    ]  # fmt: skip
+
+
 def test_other_questions_have_no_answers_to_look_up():
     engine = sf.Engine()
     engine.stream("s", {"a": "int64"})

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 from tests.spark.playing import Outcome, chunks_of
 
+from standfast.engine import strings
 from standfast.model.stream import Input
+from standfast.spark import shard
 from standfast.spark.host import build
 from standfast.spark.outputs import form_of
 from standfast.spark.shard import Shard
@@ -81,3 +83,57 @@ def test_a_row_without_an_id_does_not_move_time_on() -> None:
         (chunks,) = chunks_of(spec, batch, None, rows, tasks=1)
         outcome.apply(spec, shard, chunks)
     assert (outcome.tally["used"], outcome.tally["rejected"], outcome.tally["late"]) == (2, 1, 0)
+
+
+def _many(now: int) -> list[list[tuple[str, int]]]:
+    """Rows by key and time after which what was before is let go, and its strings too."""
+    return [
+        [(f"old {now} {i}", now + 100) for i in range(100)],
+        [("b", now + 1000)] * 100,
+        [(f"new {now} {i}", now + 5000) for i in range(300)],
+    ]
+
+
+@pytest.mark.parametrize("kind", ["int64", "float64"])
+def test_a_key_that_was_told_of_is_known_by_name_after_its_rows_are_gone(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one micro-batch or over several, whose log is taken in again before anything is told."""
+    monkeypatch.setattr(strings, "FEW", 2)
+    monkeypatch.setattr(shard, "MOST_ROWS_AT_ONCE", 50)
+    source = Input.stream("s", {"k": "string", "v": kind, "ts": "timestamp"}, time="ts")
+    over = "OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN :w PRECEDING AND CURRENT ROW)"
+    sqls = {
+        "sums": f"SELECT k, SUM(v) {over} AS total FROM s",
+        "marks": f"SELECT k FROM s QUALIFY SUM(v) {over} > 0",
+    }
+    spec = Spec({"s": source}, sqls, {}, form_of("rows"), 1)
+    queries = pa.table({"template": [*sqls], "id": [0, 0], "w": [10, 10]})
+    together = [row for rows in _many(0) for row in rows]
+    batches = [[("gone", 1)], together, *_many(10_000), [("last", 20_000)]]
+    for snapshot_after, built_after in [(0, 0), (0, 1), (1, 1), (1, 4)]:
+        one, outcome = Shard(spec), Outcome()
+        state = [one.to_bytes()]
+        for batch, given in enumerate(batches):
+            keys, times = zip(*given, strict=True)
+            rows = pa.table(
+                {
+                    "k": keys, "v": pa.array([1] * len(keys), kind.replace("float64", "double")),
+                    "ts": pa.array(times, pa.timestamp("us", "UTC")),
+                }
+            )  # fmt: skip
+            (chunks,) = chunks_of(spec, batch, None if batch else queries, {"s": rows}, 1)
+            state.append(outcome.apply(spec, one, chunks).log)
+            if batch == snapshot_after:
+                state = [one.to_bytes()]
+            if batch == built_after:
+                one = build(spec, 0, state)
+            one.check()
+        total = Counter[tuple[str, str]]()
+        for answer, n in outcome.answers.items():
+            row = dict(zip(spec.output.schema.names, answer, strict=True))
+            total[row["template"], row["k"]] += n * row["change"]
+        told = {"gone", "last", "b", *(k for now in (0, 10_000) for k, _ in _many(now)[2])}
+        assert {k for _, k in total} - {k for k, _ in _many(10_000)[0]} == told
+        assert {key for key, n in total.items() if n} == {(name, "last") for name in sqls}
+        assert set(total.values()) == {0, 1}

@@ -9,7 +9,7 @@ place, so that a push costs what it reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -114,10 +114,18 @@ class AggregateReader(WindowReader):
         keys = table["key"].combine_chunks()
         codes = keys.to_numpy() if self.question.key is None else self._codes(keys)[0]
         rows = Relation(registry.slots_of(ids), codes, raw, known)
+        self._retell(rows.take(change < 0), rows.take(change > 0))
+
+    def take_back(self, went: Relation, came: Relation) -> None:
+        self._retell(came, went)
+        self._told = (Relation.empty(), Relation.empty())
+
+    def _retell(self, went: Relation, came: Relation) -> None:
+        """Of what was reported some went, and more came."""
         before = self.reported.rows()
         stays = np.ones(before.slots.size, np.bool_)
-        stays[places_of(rows.take(change < 0), before)] = False
-        self._take_as_told([before.take(stays), rows.take(change > 0)])
+        stays[places_of(went, before)] = False
+        self._take_as_told([before.take(stays), came])
 
     def _take_as_told(self, rows: list[Relation]) -> None:
         """These were reported; nobody knows what was read for it."""
@@ -191,6 +199,10 @@ class AggregateReader(WindowReader):
         inside &= found.known & ~np.isnan(found.values)
         return np.asarray(inside, np.bool_)
 
+    def _told_codes(self) -> Iterator[Int64s]:
+        for rows in (self.reported.rows(), *self._told):
+            yield np.unique(rows.codes)
+
     def _append(self, codes: Int64s, times: Int64s, values: Values, valid: Bools) -> None:
         self._take_in(self.lanes.append(codes, times, values, valid))
 
@@ -234,4 +246,4 @@ class AggregateReader(WindowReader):
 
     def resume(self, table: pa.Table, registry: Registry) -> None:
         ids, codes, raw, known = (column.to_numpy() for column in table.columns)
-        self._take_as_told([Relation(registry.slots_of(ids), codes, raw, known)])
+        self._take_as_told([self._named(Relation(registry.slots_of(ids), codes, raw, known))])

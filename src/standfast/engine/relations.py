@@ -71,7 +71,8 @@ def in_order(parts: list[Relation]) -> Relation:
     """Rows of several relations by slot and code."""
     rows = Relation(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     steps = np.diff(rows.slots)
-    if np.all((steps > 0) | ((steps == 0) & (np.diff(rows.codes) > 0))):
+    # Codes are compared, for the difference of two may leave int64.
+    if np.all((steps > 0) | ((steps == 0) & (rows.codes[1:] > rows.codes[:-1]))):
         return rows
     return rows.take(np.lexsort((rows.codes, rows.slots)))
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from standfast.arrays import Int64s
 from standfast.engine.registry import Registry
-from standfast.engine.relations import Columns, Relation, places_of
+from standfast.engine.relations import Columns, Relation, in_order, places_of
 from standfast.engine.sharing import Share
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
@@ -60,6 +60,9 @@ class ThresholdReader(WindowReader):
         rows = rows.take(registry.are_living(rows.slots) & share.has(registry.ids[rows.slots]))
         return rows.take(rows.raw == -1), rows.take(rows.raw == 1)
 
+    def take_back(self, went: Relation, came: Relation) -> None:
+        self._pending = in_order([went, came])
+
     def columns(self) -> Columns:
         return Columns(self.key_kind(), None, self.strings)
 
@@ -83,6 +86,10 @@ class ThresholdReader(WindowReader):
         rows = Relation(*together)
         rows = rows.take(rows.raw != 0)
         self._pending = rows.take(np.lexsort((rows.codes, rows.slots)))
+
+    def _told_codes(self) -> Iterator[Int64s]:
+        yield self.strategy.held()
+        yield np.unique(self._pending.codes)
 
     def _append(self, codes: Int64s, times: Int64s, values: Values, valid: Bools) -> None:
         order = np.flatnonzero(valid)
@@ -115,5 +122,5 @@ class ThresholdReader(WindowReader):
     def resume(self, table: pa.Table, registry: Registry) -> None:
         self.strategy.changed()
         ids, codes, raw, known = (column.to_numpy() for column in table.columns)
-        rows = Relation(registry.slots_of(ids), codes, raw.copy(), known)
+        rows = self._named(Relation(registry.slots_of(ids), codes, raw.copy(), known))
         self._pending = rows.take(np.lexsort((rows.codes, rows.slots)))

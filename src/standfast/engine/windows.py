@@ -138,11 +138,21 @@ class WindowReader(ABC):
         return values, known
 
     def _string_codes(self) -> Iterator[Int64s]:
-        """The codes of the strings that lanes hold."""
-        if self.question.key and self.source.columns[self.question.key] == "string":
+        """The codes of the strings that lanes hold, and of keys that are gone and yet to be told.
+
+        A key's last row may go long before a report says so.
+        """
+        if self.key_kind() == "string":
             yield self.lanes.codes[: self.lanes.n_lanes]
+            yield from self._told_codes()
         if self._value_kind() == "string" and self.question.function == "COUNT_DISTINCT":
             yield np.unique(self.lanes.kept().values.astype(np.int64))
+
+    def _named(self, rows: Relation) -> Relation:
+        """Rows of a snapshot without those of keys whose text it lacks, as some releases wrote."""
+        if self.key_kind() != "string":
+            return rows
+        return rows.take(np.isin(rows.codes, np.fromiter(self.strings.codes.values(), np.int64)))
 
     def conditions(self) -> str:
         """How the conditions of the template are met, for `explain()`."""
@@ -174,12 +184,19 @@ class WindowReader(ABC):
         return self.report(ALL, registry, batch.num_rows - 1)
 
     def report(self, share: Share, registry: Registry, row: int = 0) -> list[Processed]:
-        """What went from the answers of a share since the last report, and what came."""
-        rows = np.array([row])
-        return [
-            Processed(rows, hits_of(some), RelationRows.of(some, self.columns()))
-            for some in self.changes(share, registry)
-        ]
+        """What went from the answers of a share since the last report, and what came.
+
+        Should it fail to be put into words, nothing counts as told.
+        """
+        rows, told = np.array([row]), self.changes(share, registry)
+        try:
+            return [
+                Processed(rows, hits_of(some), RelationRows.of(some, self.columns()))
+                for some in told
+            ]
+        except BaseException:
+            self.take_back(*told)
+            raise
 
     @abstractmethod
     def changes(self, share: Share, registry: Registry) -> tuple[Relation, Relation]:
@@ -187,6 +204,10 @@ class WindowReader(ABC):
 
         All living queries are taken as reported then.
         """
+
+    @abstractmethod
+    def take_back(self, went: Relation, came: Relation) -> None:
+        """The last `changes` reached nobody: the next ones have them again."""
 
     @abstractmethod
     def use(self, way: str) -> None:
@@ -211,6 +232,10 @@ class WindowReader(ABC):
     @abstractmethod
     def resume(self, table: pa.Table, registry: Registry) -> None:
         """Go on reporting from where a snapshot stopped."""
+
+    @abstractmethod
+    def _told_codes(self) -> Iterator[Int64s]:
+        """The codes of the keys that the next report may tell of as gone."""
 
     @abstractmethod
     def _append(self, codes: Int64s, times: Int64s, values: Values, valid: Bools) -> None: ...

@@ -236,7 +236,8 @@ class Lanes:
         sorts = np.lexsort((rows.values, rows.valid, rows.times, lanes))
         assert np.all(np.diff(sorts) == 1), "rows of a lane are out of order"
         assert not rows.times.size or rows.times.max() <= self.now, "a row is later than now"
-        assert np.all(np.diff(self._sorted_codes) > 0), "two lanes have one code"
+        codes = self._sorted_codes
+        assert np.all(codes[:-1] < codes[1:]), "two lanes have one code"
         if self.dtype == np.float64:
             n_behind = (np.abs(rows.values) >= LARGE) & (positions_of(g) > self.large[lanes])
             assert not n_behind.any(), "a large value stands behind the last one"

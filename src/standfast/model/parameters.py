@@ -130,7 +130,7 @@ def _ids(column: Raw, where: str, hint: str = "leave it out to have ids assigned
         )
     _refuse_null("id", column, where)
     ids = _int64s("id", column, where).copy()
-    if ids.size and not (np.diff(ids) > 0).all():
+    if ids.size and not (ids[:-1] < ids[1:]).all():
         ascending = np.sort(ids)
         twice = ascending[1:][ascending[1:] == ascending[:-1]]
         if twice.size:

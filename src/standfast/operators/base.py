@@ -306,3 +306,7 @@ class ThresholdStrategy(Strategy):
         counts from an empty answer; what a query that left held is not reported. Each (slot, code)
         comes at most once.
         """
+
+    @abstractmethod
+    def held(self) -> Int64s:
+        """The codes that queries held at the last call of `changed`, each once, in any order."""
