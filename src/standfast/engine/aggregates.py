@@ -9,7 +9,7 @@ place, so that a push costs what it reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -138,6 +138,12 @@ class AggregateReader(WindowReader):
         """These were reported; nobody knows what was read for it."""
         self.reported.become(in_order(rows))
         self.rereading.forget()
+
+    def _string_codes(self) -> Iterator[Int64s]:
+        """A key that is gone from the lanes is named once more if it was told of."""
+        yield from super()._string_codes()
+        if self.key_kind() == "string":
+            yield np.unique(self.reported.rows().codes)
 
     def columns(self) -> Columns:
         return Columns(self.key_kind(), self.question.result, self.strings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +59,12 @@ class ThresholdReader(WindowReader):
         rows, self._pending = self._pending, Relation.empty()
         rows = rows.take(registry.are_living(rows.slots) & share.has(registry.ids[rows.slots]))
         return rows.take(rows.raw == -1), rows.take(rows.raw == 1)
+
+    def _string_codes(self) -> Iterator[Int64s]:
+        """A key that is gone from the lanes is named once more if it was told of."""
+        yield from super()._string_codes()
+        if self.key_kind() == "string":
+            yield np.union1d(self.strategy.told(), self._pending.codes)
 
     def columns(self) -> Columns:
         return Columns(self.key_kind(), None, self.strings)

@@ -284,3 +284,7 @@ class ThresholdStrategy(Strategy):
         counts from an empty answer; what a query that left held is not reported. Each (slot, code)
         comes at most once.
         """
+
+    @abstractmethod
+    def told(self) -> Int64s:
+        """The codes that some query held at the last call of `changed`."""

@@ -158,6 +158,9 @@ class KeyedStrategy(ThresholdStrategy):
         self._held = found
         return Crossings(self._slots[places[:n]], self._numbers.codes(keys[:n]), changes[:n].copy())
 
+    def told(self) -> Int64s:
+        return self._numbers.codes(np.unique(self._held.keys))
+
     def memory_bytes(self) -> int:
         queries = (self._slots, self._windows, self._lows, self._highs, self._is_asked, *self._held)
         own = sum(array.nbytes for array in queries)
