@@ -114,6 +114,8 @@ class Answer:
     changes gets it raised; they are told by a later answer, once it does not fail.
     """
 
+    failed: FailedAggregate | None
+
     def __init__(
         self, n_rows: int, outcome: Outcome, schema: pa.Schema, *, signed: bool,
         counts: Int64s | None = None,
