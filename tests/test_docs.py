@@ -64,8 +64,9 @@ def test_code_blocks_are_not_inline_code():
     assert doc_names.quoted("a `b`\n```sh\n`c.py`\n```\n`d`\n") == ["b", "d"]
 
 
-def test_the_examples_of_the_readme_print_what_stands_below_them():
-    found = doc_names.blocks((ROOT / "README.md").read_text())
+@pytest.mark.parametrize("document", ["README.md", "docs/windows.md"])
+def test_the_examples_of_a_document_print_what_stands_below_them(document):
+    found = doc_names.blocks((ROOT / document).read_text())
     examples = [
         (code, shown)
         for (language, code), (next_language, shown) in pairwise(found)

@@ -7,6 +7,7 @@ from standfast.errors import (
     BadInput,
     BadParameters,
     BadSnapshot,
+    FailedAggregate,
     StandfastError,
     UnsupportedQuery,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "BadParameters",
     "BadSnapshot",
     "Engine",
+    "FailedAggregate",
     "Group",
     "Spans",
     "StandfastError",

@@ -25,5 +25,9 @@ class BadInput(StandfastError):
     """A call about an input (stream, table, rows) that cannot be served."""
 
 
+class FailedAggregate(StandfastError):
+    """An aggregate of the user's own raised an error; `__cause__` is what it raised."""
+
+
 class BadSnapshot(StandfastError):
     """A snapshot file that is damaged, foreign, of another version, or out of reach."""

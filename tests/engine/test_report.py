@@ -18,6 +18,7 @@ from tests.engine.reporting import (
 )
 
 import standfast as sf
+from standfast.engine import strings
 from standfast.engine.sharing import ALL, Share
 from standfast.operators.key_threshold.totals import IndexedTotals
 
@@ -231,6 +232,22 @@ def test_of_thresholds_only_the_share_is_looked_for(way):
         held = [e.groups["marks"].reader.strategy._held.keys.size for e in (whole, *halves)]
         assert held[0] == held[1] + held[2] > 0, "what others tell of is held"
         assert halves[0].groups["marks"].lookup() == whole.groups["marks"].lookup()
+
+
+@each_question
+def test_a_key_that_went_is_named_though_many_others_were_stored_since(name, monkeypatch):
+    """Its text was forgotten with its rows, and the report raised a KeyError."""
+    monkeypatch.setattr(strings, "FEW", 2)
+    engine = engine_of(name)
+    add(engine, name, (1, 10, 0))
+    engine.push("s", rows(("a", 100, 7)))
+    for time in range(200, 1000, 100):
+        engine.store("s", rows(*((f"k{time + i}", time, 1) for i in range(9))))
+    went = [each for each in reported(engine, name) if each[-1] == -1]
+    assert went == as_told(name, (1, "a", 7, -1))
+    assert "a" in engine._strings.codes
+    engine.store("s", rows(*((f"l{i}", 2000, 1) for i in range(99))))
+    assert "a" not in engine._strings.codes
 
 
 def test_queries_of_others_are_not_asked(monkeypatch):

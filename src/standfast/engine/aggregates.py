@@ -23,6 +23,7 @@ from standfast.engine.sharing import Share
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.windows import REPORTED, WindowReader, renumbered
+from standfast.errors import FailedAggregate
 from standfast.indexes.lane_changes import Change
 from standfast.indexes.lane_kernels import Bools, Values
 from standfast.model.numbers import float_keys
@@ -30,6 +31,7 @@ from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import UserAggregate, aggregate_of
 from standfast.operators.base import AggregateStrategy, Found, spread_out
 from standfast.operators.catalog import WINDOW_AGGREGATES
+from standfast.operators.retried import Retried
 from standfast.operators.synopses import reads_ages
 
 TOLD = ["query", "key", "raw", "known", "change"]
@@ -57,7 +59,11 @@ class AggregateReader(WindowReader):
         self.n_reread = 0  # windows that the last report read
 
     def use(self, way: str) -> None:
-        self.strategy = WINDOW_AGGREGATES[way](self.aggregate, self.lanes)
+        made = WINDOW_AGGREGATES[way]
+        if self.aggregate.user is None:
+            self.strategy = made(self.aggregate, self.lanes)
+        else:
+            self.strategy = Retried(made, self.aggregate, self.lanes)
         self.strategy.take_in(self.lanes.all_changed())
 
     def boxes(self, slots: Int64s, registry: Registry) -> tuple[Int64s, Int64s]:
@@ -69,10 +75,15 @@ class AggregateReader(WindowReader):
         went, came, self.n_reread = [Relation.empty()], [Relation.empty()], 0
         if self.rereading.begin(share):
             went.append(self._lost(share, registry))
-        for slots, lanes in self.rereading.pairs(self.reported, registry):
-            gone, new = self._reread(slots, lanes, registry)
-            went.append(gone)
-            came.append(new)
+        try:
+            for slots, lanes in self.rereading.pairs(self.reported, registry):
+                gone, new = self._reread(slots, lanes, registry)
+                went.append(gone)
+                came.append(new)
+        except FailedAggregate:
+            # Nothing of it is told: the next report begins from where this one did.
+            self._retell(in_order(came), in_order(went))
+            raise
         self.rereading.end(registry)
         self._told = in_order(went), in_order(came)
         return self._told

@@ -18,7 +18,7 @@ import pyarrow as pa
 from standfast._numba import in_parts, kernel
 from standfast.arrays import Hits, Int64s, Matches, SpanList, expand, pooled
 from standfast.engine.cutting import cuts, slots_of
-from standfast.errors import BadInput
+from standfast.errors import BadInput, FailedAggregate
 
 PAIRS_AT_ONCE = 1 << 20  # looked through at once to count queries that several parts name
 EVERYTHING = 1 << 62
@@ -69,6 +69,10 @@ class Part:
             yield Part(self.change, self.rows, hits, self.ids, self.results)
 
 
+# What a template has to say to a batch: what the batch changed, or why that is not known.
+Outcome = Sequence[Part] | FailedAggregate
+
+
 @dataclass(frozen=True)
 class Spans:
     """An answer as slices: span i says that row `row[i]` affected `order[start[i]:stop[i]]`.
@@ -104,22 +108,37 @@ class Spans:
 
 
 class Answer:
-    """What a pushed batch changed for the standing queries of one template."""
+    """What a pushed batch changed for the standing queries of one template.
+
+    Where an aggregate of the user's own failed, `failed` is the error, and whoever asks for the
+    changes gets it raised; they are told by a later answer, once it does not fail.
+    """
+
+    failed: FailedAggregate | None
 
     def __init__(
-        self, n_rows: int, parts: Sequence[Part], schema: pa.Schema, *, signed: bool,
+        self, n_rows: int, outcome: Outcome, schema: pa.Schema, *, signed: bool,
         counts: Int64s | None = None,
     ) -> None:  # fmt: skip
         self.n_rows = n_rows
         self._counts = counts  # pairs of each row, once they are known
-        self._parts = tuple(parts)
+        self.failed = outcome if isinstance(outcome, FailedAggregate) else None
+        parts = () if isinstance(outcome, FailedAggregate) else tuple(outcome)
+        self._known = parts
         self._schema = schema
         self._signed = signed
         # In a self join a row arrives on both sides, each a part, and can meet a query on both.
-        self._doubled = len({part.change for part in parts}) < len(self._parts)
+        self._doubled = len({part.change for part in parts}) < len(parts)
 
     def __repr__(self) -> str:
-        return f"Answer({self.n_rows} rows, {len(self._parts)} parts)"
+        inside = f"{len(self._known)} parts" if self.failed is None else "failed"
+        return f"Answer({self.n_rows} rows, {inside})"
+
+    @property
+    def _parts(self) -> tuple[Part, ...]:
+        if self.failed is not None:
+            raise self.failed
+        return self._known
 
     def counts(self, by: Literal["row", "query"] = "row") -> pa.Table:
         """How many queries each pushed row affected, or how many rows affected each query.

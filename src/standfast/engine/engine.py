@@ -18,7 +18,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from standfast.arrays import Int64s
-from standfast.engine.answer import Answer, Part
+from standfast.engine.answer import Answer, Outcome
 from standfast.engine.door import DEAD_LETTERS, Batch, Door
 from standfast.engine.group import Group
 from standfast.engine.identities import Noted
@@ -26,7 +26,7 @@ from standfast.engine.sharing import ALL, Share
 from standfast.engine.snapshot import State, load, pack, save, unpack
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
-from standfast.errors import BadInput
+from standfast.errors import BadInput, FailedAggregate
 from standfast.model.names import did_you_mean, shown
 from standfast.model.rows import MAX_TIME_US
 from standfast.model.stream import Input
@@ -34,7 +34,7 @@ from standfast.model.template import Template
 from standfast.model.windows import is_free_name
 from standfast.operators.aggregates import UserAggregate
 
-Parts = dict[str, list[Part]]
+Outcomes = dict[str, Outcome]
 
 
 def now_us() -> int:
@@ -97,7 +97,8 @@ class Engine:
     def aggregate(self, name: str, functions: UserAggregate) -> None:
         """Let templates use an aggregate of the user's own by this name.
 
-        A snapshot does not hold the functions: `restore` has to be given them again.
+        A snapshot does not hold the functions: `restore` has to be given them again. What becomes
+        of errors that they raise is told at `UserAggregate`.
         """
         if not is_free_name(name):
             hint = "take an identifier that SQL knows no function by"
@@ -124,13 +125,14 @@ class Engine:
         """Take in a batch of rows; returns what changed, one `Answer` per template that reads it.
 
         Bad rows do not stop the batch: they are counted in `metrics` and kept as `dead_letters`.
+        Nor does an aggregate of the user's own that fails: `Answer.failed` of its template tells.
         Where rows are dealt to several engines that follow, the ids of `noted` ones, which others
         take in, count as used.
         """
         store = self._store(name)
-        parts: Parts = {group.name: [] for group in self._readers(name)}
-        n_rows = self._take_in(store, rows, parts, noted)
-        return self._answers(n_rows, parts)
+        outcomes: Outcomes = {group.name: () for group in self._readers(name)}
+        n_rows = self._take_in(store, rows, outcomes, noted)
+        return self._answers(n_rows, outcomes)
 
     def store(self, name: str, rows: Any, *, noted: Noted | None = None) -> None:
         """Take in a batch like `push` when nobody asks what it changes."""
@@ -184,9 +186,9 @@ class Engine:
             raise BadInput(f"{name!r} is a stream, which is append-only", hint="declare a table")
         batch = self._doors[name].admit_keys(keys)
         old, ids = store.named_by(batch, self._doors[name])
-        parts: Parts = {group.name: [] for group in self._readers(name)}
-        self._forget(store, old, ids, parts)
-        return self._answers(batch.n_rows, parts)
+        outcomes: Outcomes = {group.name: () for group in self._readers(name)}
+        self._forget(store, old, ids, outcomes)
+        return self._answers(batch.n_rows, outcomes)
 
     def metrics(self) -> dict[str, Any]:
         """Counts so far: what became of the rows of each input, and what each group holds."""
@@ -270,8 +272,8 @@ class Engine:
         engine._doors, engine._stores, engine._groups, engine._strings, _, engine._users = state
         return engine
 
-    def _take_in(self, store: Store, rows: Any, parts: Parts, noted: Noted | None) -> int:
-        """Let rows in and store them, with what that changes for the groups of `parts`."""
+    def _take_in(self, store: Store, rows: Any, outcomes: Outcomes, noted: Noted | None) -> int:
+        """Let rows in and store them, with what that changes for the groups of `outcomes`."""
         if noted is not None and not self._follows:
             hint = "make it with follows=True, and tell it the times with advance"
             raise BadInput("only an engine that follows takes note of rows of others", hint=hint)
@@ -281,24 +283,24 @@ class Engine:
         batch = self._doors[store.input.name].admit(rows, self._clock(), noted)
         if store.input.kind == "table":
             old, ids, batch = store.replaced_by(batch)
-            self._forget(store, old, ids, parts)
-        self._keep(store, batch, parts)
+            self._forget(store, old, ids, outcomes)
+        self._keep(store, batch, outcomes)
         self._expire()
         return batch.n_rows
 
-    def _keep(self, store: Store, batch: Batch, parts: Parts) -> None:
+    def _keep(self, store: Store, batch: Batch, outcomes: Outcomes) -> None:
         """Answer rows that came and store them."""
-        self._process(store, batch, 1, parts, stored=False)
+        self._process(store, batch, 1, outcomes, stored=False)
         store.append(batch.rows)
         for group in self._readers(store.input.name):
             group.take_in(batch, self._doors[store.input.name].latest_us)
-        self._process(store, batch, 1, parts, stored=True)
+        self._process(store, batch, 1, outcomes, stored=True)
 
-    def _forget(self, store: Store, batch: Batch, ids: Int64s, parts: Parts) -> None:
+    def _forget(self, store: Store, batch: Batch, ids: Int64s, outcomes: Outcomes) -> None:
         """Answer rows that went and delete them."""
-        self._process(store, batch, -1, parts, stored=False)
+        self._process(store, batch, -1, outcomes, stored=False)
         store.delete(ids)
-        self._process(store, batch, -1, parts, stored=True)
+        self._process(store, batch, -1, outcomes, stored=True)
 
     def _expire(self) -> None:
         """Let rows go that no window can reach any more, and strings that went with them."""
@@ -314,17 +316,23 @@ class Engine:
         self._strings.tidy()
 
     def _process(
-        self, store: Store, batch: Batch, change: Literal[1, -1], parts: Parts, *, stored: bool
-    ) -> None:
-        for name, found in parts.items():
+        self, store: Store, batch: Batch, change: Literal[1, -1], outcomes: Outcomes,
+        *, stored: bool,
+    ) -> None:  # fmt: skip
+        for name, before in outcomes.items():
             side = self._groups[name].side_of(store.input.name, stored=stored)
-            if side is not None and batch.rows.num_rows:
-                found += self._groups[name].process(batch, side, change)
+            if side is None or not batch.rows.num_rows:
+                continue
+            found = self._groups[name].process(batch, side, change)
+            if isinstance(before, FailedAggregate) or isinstance(found, FailedAggregate):
+                outcomes[name] = found
+            else:
+                outcomes[name] = [*before, *found]
 
-    def _answers(self, n_rows: int, parts: Parts) -> dict[str, Answer]:
+    def _answers(self, n_rows: int, outcomes: Outcomes) -> dict[str, Answer]:
         return {
             name: Answer(n_rows, found, self._groups[name].schema, signed=self._groups[name].signed)
-            for name, found in parts.items()
+            for name, found in outcomes.items()
         }
 
     def _readers(self, name: str) -> list[Group]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from standfast._numba import Stopwatch
 from standfast.arrays import Int64s, expand
 from standfast.engine.aggregates import AggregateReader
-from standfast.engine.answer import Part
+from standfast.engine.answer import Outcome, Part
 from standfast.engine.door import Batch
 from standfast.engine.joins import JoinReader
 from standfast.engine.questions import reader_of, result_schema
@@ -22,11 +22,11 @@ from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.thresholds import ThresholdReader
 from standfast.engine.windows import WindowReader
-from standfast.errors import BadInput, BadParameters
+from standfast.errors import BadInput, BadParameters, FailedAggregate
 from standfast.model.parameters import Parameters, key_ranges, read_ids, read_parameters
 from standfast.model.template import Template, hole_ranges
 from standfast.operators.aggregates import UserAggregate
-from standfast.operators.catalog import choose, question_name
+from standfast.operators.catalog import CATALOG, choose, question_name
 
 
 class Group:
@@ -142,7 +142,10 @@ class Group:
                 raise BadParameters(
                     f"template {self.name!r}: id {wanted[slots < 0][0]} is not a living query"
                 )
-        found = self.reader.answers(slots, self.registry)
+        try:
+            found = self.reader.answers(slots, self.registry)
+        except FailedAggregate as error:
+            raise self._named(error) from error.__cause__
         places = expand(*found.slices(slots))
         found = found.take(places)
         query = pa.array(self.registry.ids[found.slots] if places.size else found.slots)
@@ -193,13 +196,16 @@ class Group:
         sides = [i for i, side in enumerate(self.inputs) if side == name]
         return sides[stored] if stored < len(sides) else None
 
-    def process(self, batch: Batch, side: int, change: Literal[1, -1]) -> list[Part]:
+    def process(self, batch: Batch, side: int, change: Literal[1, -1]) -> Outcome:
         """What rows that came (or went, if `change` is -1) on one side do to the queries.
 
         Of windows: the answers that went and those that came, by the last row of the batch.
         """
         watch = Stopwatch()
-        found = self.reader.process(batch.rows, side, self.registry)
+        try:
+            found = self.reader.process(batch.rows, side, self.registry)
+        except FailedAggregate as error:
+            return self._named(error)
         if isinstance(self.reader, WindowReader):
             changes: tuple[Literal[1, -1], ...] = (-1, 1)
             self._seconds += watch.seconds() or 0.0
@@ -211,11 +217,14 @@ class Group:
             for sign, part in zip(changes, found, strict=True)
         ]
 
-    def report(self, share: Share = ALL) -> list[Part]:
+    def report(self, share: Share = ALL) -> Outcome:
         """What changed in the answers of windows since they were last told, as if by a row 0."""
         assert isinstance(self.reader, WindowReader), "only windows have answers that stay"
         watch = Stopwatch()
-        found = self.reader.report(share, self.registry)
+        try:
+            found = self.reader.report(share, self.registry)
+        except FailedAggregate as error:
+            return self._named(error)
         self._seconds += watch.seconds() or 0.0
         signs: tuple[Literal[-1, 1], ...] = (-1, 1)
         return [
@@ -238,6 +247,12 @@ class Group:
         assert isinstance(self.reader, AggregateReader), "only aggregates have values to tell"
         self.reader.retell(told, self.registry)
 
+    def _named(self, error: FailedAggregate) -> FailedAggregate:
+        """The error with the template that it is about."""
+        named = FailedAggregate(f"template {self.name!r}: {error.message}", hint=error.hint)
+        named.__cause__ = error.__cause__
+        return named
+
     def _note(self, watch: Stopwatch, n_rows: int, n_unmatched: int) -> None:
         # The first batch is left out of the cost, as are those in which something was compiled.
         seconds = watch.seconds()
@@ -249,7 +264,8 @@ class Group:
 
     def explain(self) -> str:
         """The question, the way it is answered and why, its inside, its cost so far."""
-        spec, question = self.reader.strategy.spec, question_name(self.template.question)
+        question = question_name(self.template.question)
+        spec = CATALOG[question][self.way].spec
         why = "chosen as the best known way" if self.wanted == "auto" else "as asked"
         lines = {
             "template": f"{self.name}: {question} over {', '.join(dict.fromkeys(self.inputs))}",

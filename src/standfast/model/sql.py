@@ -44,7 +44,12 @@ from standfast.model.query import (
     WindowAggregate,
 )
 from standfast.model.stream import Input
-from standfast.model.windows import has_window, read_window
+from standfast.model.windows import (
+    QUALIFY_HINT,
+    has_window,
+    read_window,
+    take_having_for_qualify,
+)
 
 MAX_LENGTH = 10_000
 MAX_DEPTH = 32
@@ -136,10 +141,12 @@ def _select(sql: str) -> exp.Select:
     if not isinstance(tree, exp.Select):
         found = piece(tree) if isinstance(tree, exp.Expression) else "nothing"
         raise UnsupportedQuery(f"a template is one SELECT: {found}", hint=_SHAPE)
+    take_having_for_qualify(tree)
     clauses = ["expressions", "from", "joins", "where"]
     # Only windows are qualified: `model.windows` reads it, or nobody does.
     clauses += ["qualify"] if has_window(tree) else []
-    only(tree, clauses, _CLAUSES, hint=_SHAPE)
+    is_bounded = tree.args.get("having") or tree.args.get("qualify")
+    only(tree, clauses, _CLAUSES, hint=QUALIFY_HINT if is_bounded else _SHAPE)
     return tree
 
 

@@ -9,7 +9,7 @@
 
 A window is the closed range of the ages of its rows. ORDER BY names the stream's time column.
 Quantiles are PERCENTILE_DISC(:phi) WITHIN GROUP (ORDER BY price) OVER (...), or
-PERCENTILE_DISC(price, :phi) OVER (...).
+PERCENTILE_DISC(price, :phi) OVER (...). HAVING means the same as QUALIFY: nothing is grouped here.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ from standfast.model.predicates import (
 from standfast.model.query import Bound, HoleKind, KeyThreshold, Kind, Range, WindowAggregate
 
 WINDOW_HINT = "write f(a) OVER (ORDER BY ts ROWS BETWEEN :left PRECEDING AND CURRENT ROW)"
+QUALIFY_HINT = (
+    "bound an aggregate over a window: SELECT f(a) OVER (...) AS total FROM input"
+    " QUALIFY total > :limit"
+)
 _COLUMN_HINT = "write SUM(price)"
 _BOUND_HINT = "compare the selected aggregate with a hole or a literal, such as total > :limit"
 _FUNCTIONS: tuple[tuple[type[exp.Expression], str], ...] = (
@@ -48,6 +52,8 @@ _FUNCTIONS: tuple[tuple[type[exp.Expression], str], ...] = (
 )  # fmt: skip
 BUILT_IN = (*dict.fromkeys(name for _, name in _FUNCTIONS), "COUNT", "COUNT_DISTINCT",
             "PERCENTILE_DISC")  # fmt: skip
+# As they are written.
+_WRITTEN = [name.replace("COUNT_DISTINCT", "COUNT(DISTINCT column)") for name in BUILT_IN]
 _ARITHMETIC = ("SUM", "AVG", "VARIANCE", "VAR_POP", "STDDEV", "STDDEV_POP")
 _COUNTS = ("COUNT", "COUNT_DISTINCT")
 _THRESHOLDS: tuple[Literal["COUNT", "SUM", "MIN", "MAX"], ...] = ("COUNT", "SUM", "MIN", "MAX")
@@ -82,6 +88,19 @@ def has_window(select: exp.Select) -> bool:
     return any(isinstance(node, exp.Window) for node in selected) or (
         qualify is not None and qualify.find(exp.Window) is not None
     )
+
+
+def take_having_for_qualify(select: exp.Select) -> None:
+    """Write HAVING as QUALIFY where there is a window and no group; who writes both means both."""
+    having, qualify = select.args.get("having"), select.args.get("qualify")
+    if having is None or select.args.get("group"):
+        return
+    if has_window(select) or having.find(exp.Window) is not None:
+        bound = having.this
+        if qualify is not None:
+            bound = exp.And(this=bound, expression=qualify.this)
+        select.set("qualify", exp.Qualify(this=bound))
+        select.set("having", None)
 
 
 def is_free_name(name: object) -> bool:
@@ -194,9 +213,9 @@ def _function(node: exp.Expression, scope: Scope, aggregates: Collection[str]) -
         known = find_names(node.name, aggregates, quoted=False)
         if len(known) == 1:
             return _of_column(known[0], node.expressions[0], node, scope)
-        hint = did_you_mean(node.name, [*BUILT_IN, *aggregates], what="aggregates")
+        hint = did_you_mean(node.name, [*_WRITTEN, *aggregates], what="aggregates")
         raise refuse("an unknown aggregate", node, hint=hint)
-    hint = f"one of {', '.join(BUILT_IN).replace('COUNT_DISTINCT', 'COUNT(DISTINCT x)')}"
+    hint = f"one of {', '.join(_WRITTEN)}"
     raise refuse("not an aggregate that windows take", node, hint=hint)
 
 

@@ -52,6 +52,11 @@ class UserAggregate:
     `combine(left, right)` merges synopses row by row, the left ones being of earlier rows; it is
     associative. `lower(synopses)` gives the n answers. `inverse(total, part)`, if there is one,
     takes the earlier part away again.
+
+    A function that raises does not stop a batch: rows and queries are kept, other templates are
+    answered, and `FailedAggregate` is raised where this template's answers are asked for, by
+    `Group.lookup` and by the `Answer` of a push. It is tried again each time; the first report
+    that does not fail tells all that changed since the last one that did not.
     """
 
     lift: Callable[[Fields], Fields]
