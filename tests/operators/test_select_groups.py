@@ -297,7 +297,7 @@ def test_a_side_without_events_is_not_built() -> None:
     assert way.describe() == {"groups": [], "trees": []}
     way.process(arrivals([5]), rows_around([1000]), side=0)
     assert way.describe() == {"groups": [4], "trees": [1]}
-    assert way.n_groups(0) == 4
+    assert way.group_sizes(0).size == 4
     assert way.group_sizes(0).sum() == 20_000
 
 
