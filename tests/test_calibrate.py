@@ -84,7 +84,7 @@ def test_the_command_keeps_what_it_fitted(tmp_path: Path, monkeypatch: pytest.Mo
     assert current() == (read(path), "")
     assert n_steps(SHAPES["quick"]) == sum(len(ways) for ways in TERMS.values())
     before = path.read_text()
-    path.write_text(before.replace('"version": 1', '"version": 0'))
+    path.write_text(before.replace('"version": 2', '"version": 0'))
     again = CliRunner().invoke(app, ["calibrate", "--quick", "--output", str(path)])
     assert again.exit_code == 0, "a file of an older version is replaced"
     assert current()[1] == ""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import standfast as sf
 from engine.reading import pairs_of
+from standfast.arrays import Hits
 from standfast.engine import joins, store, strings
+from standfast.engine.pairs import Events
 from standfast.operators.catalog import SELECT_JOINS, WINDOW_JOINS
 
 SECOND = 1_000_000
@@ -67,6 +71,37 @@ def test_pairs_are_tested_some_events_at_a_time(monkeypatch):
     group = engine.register(COASTAL.format(model=":model", type="'surface'"), name="alerts")
     group.add({"lo": [-90.0] * 2, "hi": [90.0] * 2, "model": ["BB", "RR"], "id": [1, 2]})
     assert pairs_of(sighted(engine)["alerts"]) == [(0, 1), (0, 2), (2, 1), (2, 2)]
+
+
+def turns_of(engine: sf.Engine, monkeypatch: pytest.MonkeyPatch, targets: list[float]) -> list[int]:
+    """How many events were tested at once, turn by turn, for surface targets at these places."""
+    turns, hits = list[int](), joins.JoinReader._hits
+
+    def counted(self: joins.JoinReader, events: Events, *args: Any) -> Hits:
+        turns.append(events.values.size)
+        return hits(self, events, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(joins.JoinReader, "_hits", counted)
+        n = len(targets)
+        answer = engine.push("target", {"id": [*range(n)], "type": ["air"] * n, "pos": targets})
+    assert pairs_of(answer["alerts"]) == [(i, 7) for i in range(n) if targets[i] > 0]
+    return turns
+
+
+def test_as_many_events_at_once_as_have_few_candidates(monkeypatch):
+    """They were as many as if every query were a candidate: with a million of them, 16."""
+    monkeypatch.setattr(joins, "PAIRS_AT_ONCE", 1000)
+    engine = coast()
+    group = engine.register(COASTAL.format(model=":model", type="'air'"), name="alerts")
+    bands = {"lo": [0.0] + [5.0] * 499, "hi": [1.0] + [6.0] * 499, "id": [*range(7, 507)]}
+    group.add(bands | {"model": ["BB"] + ["RR"] * 499})
+    engine.push("unit", {"id": [1], "model": ["BB"], "pos": [1.0]})
+    assert turns_of(engine, monkeypatch, [0.5] * 90) == [2, 8, 32, 48]
+    assert turns_of(engine, monkeypatch, [0.5] * 90) == [90], "known from the batch before"
+    # Each of these has 499 candidates, of which none is left.
+    assert turns_of(engine, monkeypatch, [-4.5] * 8) == [8, 4, 2, 2, 2, 2]
+    engine.check()
 
 
 @pytest.mark.parametrize("way", [*SELECT_JOINS, "auto"])

@@ -30,8 +30,10 @@ from standfast.model.template import hole_ranges
 from standfast.operators.base import Arrivals, BandStrategy, SelectStrategy, WindowStrategy
 from standfast.operators.catalog import BAND_JOINS, SELECT_JOINS, WINDOW_JOINS
 
-# Candidate pairs tested at once, at 8 bytes and more each, if every query were a candidate.
+# Candidate pairs tested at once, at 8 bytes and more each.
 PAIRS_AT_ONCE = 1 << 24
+# Events whose candidates are tested at once become at most so many times more from turn to turn.
+GROWTH = 4
 # A window this wide (in microseconds) holds any two times.
 UNLIMITED = 1 << 61
 
@@ -48,6 +50,8 @@ class JoinReader:
         self.stores = tuple(stores[name] for name in self.inputs)
         self.orders = (_order_by(question, 0), _order_by(question, 1))
         self._widest: int | None = None  # of the living queries' windows, if known
+        # Candidates of an event of each side by the last turn; before it every query may be one.
+        self._candidates_each: list[float | None] = [None, None]
         for store, by in zip(self.stores, self.orders, strict=True):
             store.keep_more()
             store.order(by)
@@ -164,20 +168,34 @@ class JoinReader:
         self, events: Events, stored: SortedRuns, side: int, registry: Registry, asked: Asked,
         minuend: bool,
     ) -> Matches:  # fmt: skip
-        """The strategy's candidates that pass the further conditions, some events at a time."""
-        n, at_once = events.values.size, max(1, PAIRS_AT_ONCE // max(1, len(registry)))
+        """The strategy's candidates that pass the further conditions, some events at a time.
+
+        As many as are likely to have few enough candidates; when they have more, half of them.
+        """
         counts, slots = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
-        names = np.arange(registry.n_slots)
-        for first in range(0, n, at_once):
-            turn = Events(*(array[..., first : first + at_once] for array in events))
-            hits = self._hits(turn, stored, side, minuend)
+        names, n = np.arange(registry.n_slots), events.values.size
+        each = self._candidates_each[side]
+        first, size = (
+            0,
+            max(1, int(PAIRS_AT_ONCE // max(len(registry) if each is None else each, 1))),
+        )
+        while first < n:
+            turn = Events(*(array[..., first : first + size] for array in events))
+            hits, n_events = self._hits(turn, stored, side, minuend), turn.values.size
+            n_pairs = int(hits.counts().sum())
+            if n_pairs > PAIRS_AT_ONCE and n_events > 1:
+                size = n_events // 2
+                continue
             joining = Joining(
                 turn, asked, registry.lows, registry.highs, stored.runs, self._is_float, minuend
             )
             event, slot = _pairs(hits, names)
             kept = joining.passing(event, slot)
-            counts.append(np.bincount(event[kept], minlength=turn.values.size))
+            counts.append(np.bincount(event[kept], minlength=n_events))
             slots.append(slot[kept].astype(np.int32))
+            self._candidates_each[side] = each = n_pairs / n_events
+            likely = int(PAIRS_AT_ONCE // max(each, 1))
+            first, size = first + n_events, max(1, min(likely, GROWTH * size))
         return Matches(np.cumsum(np.concatenate(counts)), np.concatenate(slots))
 
     def _events(self, batch: pa.Table, side: int) -> tuple[Int64s, Events]:

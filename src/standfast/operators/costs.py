@@ -31,7 +31,7 @@ from standfast.errors import StandfastError
 
 Floats = npt.NDArray[np.float64]
 
-FORMAT, VERSION = "standfast costs", 1
+FORMAT, VERSION = "standfast costs", 2
 VARIABLE = "STANDFAST_COSTS"
 
 
@@ -63,7 +63,8 @@ def _terms(*texts: str) -> tuple[Term, ...]:
 # first event of a code; stabbed is n', own ranges that hold the event, scattered is n'', those of
 # scattered queries; reach is the chance that a query whose own range holds the event is affected;
 # depth is log2(1 + n' / groups) times the reach, hot_depth the same for hot queries and groups;
-# new_rows is m' at the first event of a code.
+# new_rows is m' at the first event of a code; met is how many groups the n' queries are of at
+# most, hot_met the same for hot ones.
 TRAITS: dict[str, tuple[str, ...]] = {
     "band_join": ("call", "one"),
     "select_join": (
@@ -73,14 +74,15 @@ TRAITS: dict[str, tuple[str, ...]] = {
     "window_join": (
         "call", "one", "joins", "is_new", "search", "new_search", "rows", "rows_stabbed",
         "stabbed", "stabbed_search", "scattered", "scattered_search", "reach", "depth", "hot_depth",
-        "new_rows",
+        "new_rows", "met", "hot_met",
     ),
 }  # fmt: skip
 
 # Stats of a batch: share is the part of the queries whose other range holds a stored row; sizes is
 # the sum of log2 of the sizes of the groups, hot_sizes that of the hot ones; far is the part of the
 # queries that does not fit into a fast cache, far_scattered the same of the scattered ones; near is
-# the part of the rows within the largest window of an event, m_b / m', near_share that times share.
+# the part of the rows within the largest window of an event, m_b / m', near_share that times share;
+# skyline is the rows of a skyline for each stabbing point.
 TERMS: dict[str, dict[str, tuple[Term, ...]]] = {
     "band_join": {
         "per_query": _terms("one * call", "one", "queries", "queries_search"),
@@ -128,12 +130,14 @@ TERMS: dict[str, dict[str, tuple[Term, ...]]] = {
         ),
         "groups": _terms(
             "one * call", "groups * call", "one", "log_queries * joins", "one * new_rows",
-            "groups * is_new", "one * stabbed", "one * stabbed_search", "far * stabbed",
+            "groups * is_new", "one * met", "skyline * met", "one * stabbed",
+            "one * stabbed_search", "far * stabbed",
         ),
         "hotspot": _terms(
             "one * call", "hot * call", "queries * call", "one", "log_queries * joins",
-            "one * new_rows", "hot * is_new", "one * stabbed", "one * stabbed_search",
-            "far * stabbed", "one * scattered", "one * scattered_search",
+            "one * new_rows", "hot * is_new", "one * hot_met", "skyline * hot_met",
+            "one * stabbed", "one * stabbed_search", "far * stabbed", "one * scattered",
+            "one * scattered_search",
         ),
     },
 }  # fmt: skip

@@ -14,12 +14,12 @@ import numpy as np
 
 from standfast.arrays import Hits, Int64s, Matches
 from standfast.indexes.hotspot_tracker import HotspotTracker
-from standfast.indexes.keys import differences
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.base import Arrivals, SelectStrategy, WindowStrategy
 from standfast.operators.costs import Constants, Floats, Model, current
 from standfast.operators.group_stats import sizes_of
 from standfast.operators.router import Routing, ranges_of
+from standfast.operators.time_stats import TimeStats
 from standfast.operators.traits import SideStats, rows_of
 
 S = TypeVar("S", bound=SelectStrategy | WindowStrategy)
@@ -27,8 +27,6 @@ Side = Literal[0, 1]
 
 # One batch in so many is asked what is hot.
 DECIDE_EVERY = 16
-# Rows and events that are asked how far apart they are in time.
-SAMPLE = 32
 
 
 class Grouped(Protocol):
@@ -43,11 +41,16 @@ class Ways(Generic[S]):
     def __init__(
         self, plain: dict[str, Callable[[], S]], hotspot: Callable[[tuple[float, float]], S],
         tracker: Callable[[Any, Side], HotspotTracker],
+        skyline: Callable[[Any, Side], float | None] = lambda way, side: None,
     ) -> None:  # fmt: skip
-        """`hotspot` makes one for a share of the queries by side; `tracker` is that of a side."""
+        """`hotspot` makes one for a share of the queries by side; `tracker` is that of a side.
+
+        `skyline` is the rows for each stabbing point that the groups or hotspots of a side saw.
+        """
         self.plain = plain
         self.hotspot = hotspot
         self.tracker = tracker
+        self.skyline = skyline
 
 
 class EqualityRouting(Generic[S]):
@@ -64,7 +67,7 @@ class EqualityRouting(Generic[S]):
             3 if question == "window_join" else 2, "groups",
         )  # fmt: skip
         self._ways = ways
-        self._is_float = is_float
+        self.times = (TimeStats(is_float=is_float), TimeStats(is_float=is_float))
         self._largest = 0  # no window was ever larger
 
     def measure_by(self, is_float: tuple[bool, bool]) -> None:
@@ -112,16 +115,18 @@ class EqualityRouting(Generic[S]):
             self._learn(own, tracker)
         own.scatter(tracker, self.routing.queries)
         is_turn = not own.is_decided or self.routing.n_batches % DECIDE_EVERY == 0
-        constants = self.routing.model.constants
-        if is_turn and own.decide(*(constants[w] for w in ("hotspot", "groups", "select_first"))):
+        known = self.routing.model.constants
+        if is_turn and own.decide(
+            known["hotspot"], known["groups"], known["select_first"],
+            self.times[side].skyline or 0.0,
+        ):  # fmt: skip
             self.routing.give_up("hotspot")
             own.groups.forget()
         own.meet(other.stabbed, stored)
         traits = own.traits(events.codes, events.values, rows_of(stored, events.codes))
         stats = own.stats()
         if self.routing.model.question == "window_join":
-            stats["near"] = self._near(events, stored)
-            stats["near_share"] = stats["near"] * stats["share"]
+            stats |= self._time_stats(events, stored, side)
         return stats, traits
 
     def check(self) -> None:
@@ -160,12 +165,12 @@ class EqualityRouting(Generic[S]):
         one, other = (side.groups.hot_share(n) for side in self.sides)
         return self._ways.hotspot((one, other))
 
-    def _near(self, events: Arrivals, stored: SortedRuns) -> float:
-        """The part of the stored rows that lie within the largest window of an event."""
-        if not stored.runs or not events.times.size:
-            return 0.0
-        rows, times = stored.runs[0].extras[0], events.times
-        rows, times = (t[:: max(1, t.size // SAMPLE)] for t in (rows, times))
-        apart = np.empty(rows.size * times.size, np.int64)
-        differences(np.tile(rows, times.size), np.repeat(times, rows.size), self._is_float, apart)
-        return float(np.mean(np.abs(apart) <= self._largest))
+    def _time_stats(self, events: Arrivals, stored: SortedRuns, side: Side) -> dict[str, float]:
+        own, times = self.sides[side], self.times[side]
+        times.look(events, stored, self._largest)
+        for name in ("groups", "hotspot"):
+            way = self.routing.built.get(name)
+            if way is not None:
+                times.climb(self._ways.skyline(way, side))
+                break
+        return times.stats(own.share, own.rows_each, own.groups.stats["groups"])

@@ -77,6 +77,10 @@ class Sides(Generic[P]):
         self._changes[side] = 0
         return part
 
+    def seen(self, side: Literal[0, 1]) -> P | None:
+        """The part for events of this side if there is one: it is not made, nor kept for it."""
+        return self._parts[side]
+
     def check(self) -> None:
         """Assert that no part missed a change."""
         self.boxes.check()

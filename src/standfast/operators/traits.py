@@ -46,7 +46,8 @@ class SideStats:
         self.groups = GroupStats(alpha)  # of the ranges on the other side
         self.is_decided = False  # from which size on groups are hot
         self.share = 0.0
-        # Means over events that join, smoothed: stabbed, search, is_new, reach, part of a call.
+        # Means over events that join, smoothed: stabbed, search, is_new, reach, rows, met, part of
+        # a call.
         self.means: tuple[float, ...] = ()
         self._scattered: StabbedCounts | None = None
         # Whose the scattered are; a way that was dropped must not live on in here.
@@ -84,32 +85,47 @@ class SideStats:
             self._scattered.add(lows[self.side], highs[self.side])
 
     def decide(
-        self, us: Mapping[str, float], like: Mapping[str, float], alone: Mapping[str, float]
-    ) -> bool:
+        self, us: Mapping[str, float], like: Mapping[str, float], alone: Mapping[str, float],
+        skyline: float = 0.0,
+    ) -> bool:  # fmt: skip
         """Find the size from which on a group is hot; tells whether it has drifted.
 
         `us` are the constants of the hotspot way, `like` those of groups, which stand in where no
-        cost of a hot one was found, `alone` those of the way for the scattered.
+        cost of a hot one was found, `alone` those of the way for the scattered; `skyline` is the
+        rows of a skyline for each stabbing point, of window joins.
         """
         if not self.means or not self.stabbed.n_ranges:
             return False
         self.is_decided = True
         stabbed, search, *_ = self.means
         rate = stabbed / self.stabbed.n_ranges
-        member = rate * (alone["stabbed"] + alone["stabbed_search"] * search)
-        group = self._group_us(us, "hot", "hot_depth")
+        member = alone["stabbed"] + alone["stabbed_search"] * search
+        if "stabbed" in us:  # hot ones are tested one by one too
+            member -= us["stabbed"] + us["stabbed_search"] * search
+        member = rate * max(member, 0.0)
+        group = self._group_us(us, ("hot", "hot_depth", "hot_met"), skyline)
         if not any(group):
-            group = self._group_us(like, "groups", "depth")
+            group = self._group_us(like, ("groups", "depth", "met"), skyline)
         return self.groups.decide(*group, member)
 
-    def _group_us(self, us: Mapping[str, float], name: str, depth: str) -> tuple[float, float]:
+    def _group_us(
+        self, us: Mapping[str, float], names: tuple[str, str, str], skyline: float
+    ) -> tuple[float, float]:
         """What a group costs an event, and what the logarithm of its size does."""
-        _, search, is_new, reach, call = self.means
+        _, search, is_new, reach, _, n_met, call = self.means
+        name, depth, met = names
         known = defaultdict(float, us)  # window joins have fewer of them
         group = known[f"{name} x joins"] + known[f"{name} x reach"] * reach
         group += is_new * (known[f"{name} x is_new"] + known[f"{name} x new_search"] * search)
         group += known[f"{name} x call"] * call
+        chance = min(1.0, n_met / max(self.groups.stats["groups"], 1.0))
+        group += chance * (known[met] + known[f"skyline x {met}"] * skyline)
         return group, known[f"{name} x {depth}"] * reach
+
+    @property
+    def rows_each(self) -> float:
+        """Rows that an event joins on average."""
+        return self.means[4] if self.means else 0.0
 
     def refine(self, queries: BoxTable, values: Int64s) -> None:
         """Make the histograms fit the ranges and the events, if so much has changed."""
@@ -118,7 +134,7 @@ class SideStats:
             self.stabbed.rebuild(lows[self.side], highs[self.side], values)
 
     def traits(self, codes: Int64s, values: Int64s, rows: Int64s) -> Floats:
-        """The traits of equality joins, in the order of `TRAITS`; select-joins have no last one."""
+        """The traits of equality joins, in the order of `TRAITS`; select-joins lack the last."""
         stabbed = self.stabbed.estimate(values)
         if self._scattered is not None:
             scattered = self._scattered.estimate(values)
@@ -133,7 +149,7 @@ class SideStats:
     def _remember(self, traits: Floats) -> None:
         n_joining = traits[2].sum()
         if n_joining:
-            now = [*(traits[[8, 4, 3, 12]].sum(axis=1) / n_joining).tolist(), 1 / n_joining]
+            now = [*(traits[[8, 4, 3, 12, 6, 16]].sum(axis=1) / n_joining).tolist(), 1 / n_joining]
             self.means = tuple(
                 old + (new - old) / SMOOTH for old, new in zip(self.means or now, now, strict=True)
             )
@@ -214,3 +230,4 @@ def _traits(
         out[12, e], out[13, e] = reach, reach * np.log2(1.0 + n / max(n_groups, 1.0))
         out[14, e] = reach * np.log2(1.0 + max(n - s, 0.0) / max(n_hot, 1.0))
         out[15, e] = is_new * m
+        out[16, e], out[17, e] = min(n, joins * n_groups), min(max(n - s, 0.0), joins * n_hot)

@@ -97,6 +97,7 @@ class GroupsOfSide:
         self._largest = 0  # no window is larger
         self._is_changed = False
         self._candidates_each = 0.0  # of an event, by the last batch
+        self._points_each: float | None = None  # the same
 
     def __len__(self) -> int:
         return self.partition.n_intervals
@@ -105,6 +106,11 @@ class GroupsOfSide:
     def points_each(self) -> float:
         """Skyline points that an event saw on average."""
         return self.n_points / max(1, self.n_events)
+
+    @property
+    def skyline(self) -> float | None:
+        """Rows of a skyline for each stabbing point, by the last batch."""
+        return self._points_each and self._points_each / max(1, self.partition.n_groups)
 
     @property
     def rows_each(self) -> float:
@@ -214,7 +220,9 @@ class GroupsOfSide:
         )  # fmt: skip
         begins[amid], ends[amid] = extents.starts, extents.stops
         self.n_events += events.codes.size
-        self.n_points += int((ends - begins).sum())
+        n_points = int((ends - begins).sum())
+        self.n_points += n_points
+        self._points_each = n_points / events.codes.size
         self.n_rows += int(n_rows[places].sum())
         self.n_around += amid.size
         return Views(is_past, begins, ends, events.times, past, around)

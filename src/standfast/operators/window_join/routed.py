@@ -41,6 +41,7 @@ class Routed(WindowStrategy):
             },
             lambda shares: Hotspot(is_float=is_float, alpha=shares),
             _tracker,
+            _skyline,
         )
         self.inner = EqualityRouting(
             "window_join", ways, constants=constants, alpha=alpha, is_float=is_float
@@ -70,3 +71,11 @@ class Routed(WindowStrategy):
 
 def _tracker(hotspot: Hotspot, side: Literal[0, 1]) -> HotspotTracker:
     return hotspot.sides.of(side).tracker
+
+
+def _skyline(way: ByGroups | Hotspot, side: Literal[0, 1]) -> float | None:
+    if isinstance(way, Hotspot):
+        part = way.sides.seen(side)
+        return part.hot.skyline if part else None
+    groups = way.sides.seen(side)
+    return groups.skyline if groups else None
