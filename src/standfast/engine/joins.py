@@ -175,10 +175,8 @@ class JoinReader:
         counts, slots = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
         names, n = np.arange(registry.n_slots), events.values.size
         each = self._candidates_each[side]
-        first, size = (
-            0,
-            max(1, int(PAIRS_AT_ONCE // max(len(registry) if each is None else each, 1))),
-        )
+        likely = len(registry) if each is None else each
+        first, size = 0, max(1, int(PAIRS_AT_ONCE // max(likely, 1)))
         while first < n:
             turn = Events(*(array[..., first : first + size] for array in events))
             hits, n_events = self._hits(turn, stored, side, minuend), turn.values.size
@@ -194,8 +192,8 @@ class JoinReader:
             counts.append(np.bincount(event[kept], minlength=n_events))
             slots.append(slot[kept].astype(np.int32))
             self._candidates_each[side] = each = n_pairs / n_events
-            likely = int(PAIRS_AT_ONCE // max(each, 1))
-            first, size = first + n_events, max(1, min(likely, GROWTH * size))
+            enough = int(PAIRS_AT_ONCE // max(each, 1))
+            first, size = first + n_events, max(1, min(enough, GROWTH * size))
         return Matches(np.cumsum(np.concatenate(counts)), np.concatenate(slots))
 
     def _events(self, batch: pa.Table, side: int) -> tuple[Int64s, Events]:
