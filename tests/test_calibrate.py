@@ -13,7 +13,7 @@ from standfast import calibrate
 from standfast.calibrate import SHAPES, Observation, alike, chosen, fit, n_steps
 from standfast.cli import app
 from standfast.operators.base import Arrivals
-from standfast.operators.costs import TERMS, TRAITS, VARIABLE, current, read
+from standfast.operators.costs import TERMS, TRAITS, VARIABLE, VERSION, current, read
 
 NAMES = ["call", "event", "groups"]
 
@@ -84,7 +84,9 @@ def test_the_command_keeps_what_it_fitted(tmp_path: Path, monkeypatch: pytest.Mo
     assert current() == (read(path), "")
     assert n_steps(SHAPES["quick"]) == sum(len(ways) for ways in TERMS.values())
     before = path.read_text()
-    path.write_text(before.replace('"version": 2', '"version": 0'))
+    older = before.replace(f'"version": {VERSION}', '"version": 0')
+    assert older != before
+    path.write_text(older)
     again = CliRunner().invoke(app, ["calibrate", "--quick", "--output", str(path)])
     assert again.exit_code == 0, "a file of an older version is replaced"
     assert current()[1] == ""

@@ -156,13 +156,17 @@ def equality_workload(shape: Shape, seed: int, *, windows: bool) -> Workload:
         events = events._replace(times=np.empty(0, np.int64))
     routed.add(np.arange(shape.n_queries), lows, highs)
     features = routed.inner.features
-    routed.inner.routing.build("hotspot")
+    for way in ("groups", "hotspot"):
+        routed.inner.routing.build(way)
     parts = alike(features(events, rows, 0)[1], 3)
     for size in (MIDDLE, FEW):
         parts += [part[:: max(1, part.size // size)] for part in parts[:9:2]]
     batches = []
     for places in parts:
         part = chosen(events, places)
+        for built in routed.inner.routing.built.values():
+            built.process(part, rows, side=0)  # so that they have counted skylines for these events
+        routed.inner.forget_times()
 
         def process(way: SelectStrategy | WindowStrategy, part: Arrivals = part) -> Hits:
             return way.process(part, rows, side=0)
@@ -183,7 +187,7 @@ def band_workload(shape: Shape, seed: int) -> Workload:
     values = np.sort(whole(workloads.table_one_events(N_EVENTS, seed + 2), SCALE))
     routed.routing.build("hotspot")
     batches = []
-    for n_events in (FEW, MIDDLE, N_EVENTS):
+    for n_events in (1, FEW, MIDDLE, N_EVENTS):
         part = values[:: max(1, N_EVENTS // n_events)]
 
         def process(way: BandStrategy, part: Int64s = part) -> Hits:

@@ -74,7 +74,7 @@ def test_pairs_are_tested_some_events_at_a_time(monkeypatch):
 
 
 def turns_of(engine: sf.Engine, monkeypatch: pytest.MonkeyPatch, targets: list[float]) -> list[int]:
-    """How many events were tested at once, turn by turn, for surface targets at these places."""
+    """How many events were tested at once, turn by turn, for targets in the air at these places."""
     turns, hits = list[int](), joins.JoinReader._hits
 
     def counted(self: joins.JoinReader, events: Events, *args: Any) -> Hits:
@@ -97,10 +97,15 @@ def test_as_many_events_at_once_as_have_few_candidates(monkeypatch):
     bands = {"lo": [0.0] + [5.0] * 499, "hi": [1.0] + [6.0] * 499, "id": [*range(7, 507)]}
     group.add(bands | {"model": ["BB"] + ["RR"] * 499})
     engine.push("unit", {"id": [1], "model": ["BB"], "pos": [1.0]})
-    assert turns_of(engine, monkeypatch, [0.5] * 90) == [2, 8, 32, 48]
-    assert turns_of(engine, monkeypatch, [0.5] * 90) == [90], "known from the batch before"
+    assert turns_of(engine, monkeypatch, [0.5] * 90) == [2, 32, 32, 24]
+    assert turns_of(engine, monkeypatch, [0.5] * 40) == [32, 8], "known from the batch before"
     # Each of these has 499 candidates, of which none is left.
-    assert turns_of(engine, monkeypatch, [-4.5] * 8) == [8, 4, 2, 2, 2, 2]
+    assert turns_of(engine, monkeypatch, [-4.5] * 8) == [8, 2, 2, 2, 2]
+    assert turns_of(engine, monkeypatch, [0.5] * 3) == [2, 1]
+    # However few candidates there were, many queries more can mean many candidates more.
+    more = {"lo": [0.0] * 500, "hi": [1.0] * 500, "model": ["RR"] * 500, "id": [*range(507, 1007)]}
+    group.add(more)
+    assert turns_of(engine, monkeypatch, [0.5] * 20) == [16, *[1] * 20]
     engine.check()
 
 

@@ -108,7 +108,7 @@ def changed(way: dict[str, object], *keys: str) -> dict[str, object]:
     [
         ([], "x is not a file of costs"),
         ({"format": "other"}, "x is not a file of costs"),
-        ({"format": FORMAT, "version": 0}, "x has version 0, this is version 2"),
+        ({"format": FORMAT, "version": 0}, f"x has version 0, this is version {VERSION}"),
         ({"format": FORMAT, "version": VERSION}, "x: .* lacks a constant"),
         (changed({}, "terms"), "x: band_join merge lacks a constant"),
         (changed({}, "build"), "x: band_join merge lacks a constant"),

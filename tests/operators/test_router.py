@@ -10,7 +10,8 @@ from tests.operators.reading import slots_in_spans, slots_of
 from tests.operators.routing import Fake, fill, matches, routing_of, run
 
 from standfast.arrays import Int64s, Spans
-from standfast.operators.assignment import assign
+from standfast.operators.assignment import STILL_WORTH, WORTH, assign
+from standfast.operators.contest import Contests
 from standfast.operators.costs import Constants, Model, Term, WayCosts
 from standfast.operators.group_stats import GroupStats, least_hot
 from standfast.operators.split import Part, Split, joined
@@ -82,27 +83,51 @@ def test_the_choice_is_close_to_the_best_set_of_ways(seed: int) -> None:
     costs, calls = rng.uniform(0, 10, (4, 30)), rng.uniform(0, 40, 4)
     choice, gains = np.empty(30, np.int64), np.empty(4)
     first = int(np.argmin(calls + costs.sum(axis=1)))
-    assign(costs, calls, np.ones(4, np.bool_), first, choice, gains)
+    assign(costs, calls, np.ones(4, np.bool_), first, WORTH, choice, gains)
     cost = costs[choice, np.arange(30)].sum() + calls[np.unique(choice)].sum()
-    assert cost <= 1.5 * best_choice(costs, calls), "an event moves for half the cost only"
+    assert cost <= 1.35 * best_choice(costs, calls), "an event moves for a clear gain only"
     assert cost <= (costs.sum(axis=1) + calls).min(), "choosing makes nothing worse"
 
 
 def test_an_event_is_not_sent_alone_when_the_call_costs_more_than_it_saves() -> None:
     costs = np.array([[5.0, 5.0, 5.0], [1.0, 9.0, 9.0]])
     choice, gains = np.empty(3, np.int64), np.empty(2)
-    assign(costs, np.array([1.0, 2.0]), np.ones(2, np.bool_), 0, choice, gains)
+    assign(costs, np.array([1.0, 4.5]), np.ones(2, np.bool_), 0, WORTH, choice, gains)
     assert choice.tolist() == [0, 0, 0]
-    assign(costs, np.array([1.0, 0.5]), np.ones(2, np.bool_), 0, choice, gains)
+    assign(costs, np.array([1.0, 0.5]), np.ones(2, np.bool_), 0, WORTH, choice, gains)
     assert choice.tolist() == [1, 0, 0]
 
 
 def test_a_way_that_is_not_built_is_told_what_it_would_save() -> None:
     costs = np.array([[5.0, 5.0, 5.0], [1.0, 9.0, 2.0]])
     choice, gains = np.empty(3, np.int64), np.empty(2)
-    assign(costs, np.array([1.0, 2.0]), np.array([True, False]), 0, choice, gains)
+    assign(costs, np.array([1.0, 2.0]), np.array([True, False]), 0, WORTH, choice, gains)
     assert choice.tolist() == [0, 0, 0]
-    assert gains.tolist() == pytest.approx([0, 3.5 + 2.5 - 2]), "with a margin of a tenth"
+    assert gains.tolist() == pytest.approx([0, 4 + 3 - 2])
+
+
+def test_a_mixture_that_is_on_trial_may_save_less_than_one_that_is_to_begin() -> None:
+    """Estimates that wavered around the least gain ended every trial before it was decided."""
+    costs = np.array([np.full(50, 10.0), np.full(50, 20.0)])
+    costs[1, 0] = 1.0  # saves 9 of 500
+    for worth, n_others in ((WORTH, 0), (STILL_WORTH, 1)):
+        choice, gains = np.empty(50, np.int64), np.empty(2)
+        assign(costs, np.array([1.0, 1.0]), np.ones(2, np.bool_), 0, worth, choice, gains)
+        assert np.count_nonzero(choice) == n_others
+
+
+def test_the_mixture_is_on_trial_in_its_contests_and_while_it_holds_the_place() -> None:
+    contests = Contests(2)
+    contests.single = 0
+    seen, usable = np.array([10.0, 20.0, 9.0]), np.array([True, True, True])
+    assert not contests.is_mixing
+    contests.challenge(1, seen, seen, usable)
+    assert contests.now is not None
+    assert contests.now.challenger == contests.mixture
+    assert contests.is_mixing
+    contests.end(contests.mixture, 9)
+    assert contests.now is None
+    assert contests.is_mixing
 
 
 def test_a_way_is_built_when_its_credit_has_reached_the_price() -> None:

@@ -32,8 +32,8 @@ from standfast.operators.catalog import BAND_JOINS, SELECT_JOINS, WINDOW_JOINS
 
 # Candidate pairs tested at once, at 8 bytes and more each.
 PAIRS_AT_ONCE = 1 << 24
-# Events whose candidates are tested at once become at most so many times more from turn to turn.
-GROWTH = 4
+# So many times more of them there can be at worst, because how many there are is known afterwards.
+AT_WORST = 16
 # A window this wide (in microseconds) holds any two times.
 UNLIMITED = 1 << 61
 
@@ -50,8 +50,7 @@ class JoinReader:
         self.stores = tuple(stores[name] for name in self.inputs)
         self.orders = (_order_by(question, 0), _order_by(question, 1))
         self._widest: int | None = None  # of the living queries' windows, if known
-        # Candidates of an event of each side by the last turn; before it every query may be one.
-        self._candidates_each: list[float | None] = [None, None]
+        self._at_once = [1, 1]  # events of each side whose candidates are tested together
         for store, by in zip(self.stores, self.orders, strict=True):
             store.keep_more()
             store.order(by)
@@ -170,30 +169,30 @@ class JoinReader:
     ) -> Matches:  # fmt: skip
         """The strategy's candidates that pass the further conditions, some events at a time.
 
-        As many as are likely to have few enough candidates; when they have more, half of them.
+        As many as had few enough candidates last; if they have more, fewer. Even if every query is
+        a candidate of every event, there are at most `AT_WORST` times too many.
         """
         counts, slots = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
-        names, n = np.arange(registry.n_slots), events.values.size
-        each = self._candidates_each[side]
-        likely = len(registry) if each is None else each
-        first, size = 0, max(1, int(PAIRS_AT_ONCE // max(likely, 1)))
-        while first < n:
+        names = np.arange(registry.n_slots)
+        least = max(1, PAIRS_AT_ONCE // max(1, len(registry)))  # whoever is a candidate
+        first, size = 0, min(max(self._at_once[side], least), AT_WORST * least)
+        while first < events.values.size:
             turn = Events(*(array[..., first : first + size] for array in events))
             hits, n_events = self._hits(turn, stored, side, minuend), turn.values.size
-            n_pairs = int(hits.counts().sum())
-            if n_pairs > PAIRS_AT_ONCE and n_events > 1:
-                size = n_events // 2
+            found = hits.counts()
+            n_pairs = max(1, int(found.sum()))
+            size = min(max(n_events * PAIRS_AT_ONCE // n_pairs, least), AT_WORST * least)
+            if n_pairs > PAIRS_AT_ONCE and size < n_events:
                 continue
             joining = Joining(
                 turn, asked, registry.lows, registry.highs, stored.runs, self._is_float, minuend
             )
-            event, slot = _pairs(hits, names)
+            event, slot = _pairs(hits, found, names)
             kept = joining.passing(event, slot)
             counts.append(np.bincount(event[kept], minlength=n_events))
             slots.append(slot[kept].astype(np.int32))
-            self._candidates_each[side] = each = n_pairs / n_events
-            enough = int(PAIRS_AT_ONCE // max(each, 1))
-            first, size = first + n_events, max(1, min(enough, GROWTH * size))
+            first += n_events
+        self._at_once[side] = size
         return Matches(np.cumsum(np.concatenate(counts)), np.concatenate(slots))
 
     def _events(self, batch: pa.Table, side: int) -> tuple[Int64s, Events]:
@@ -290,9 +289,8 @@ def _order_by(question: Join, side: int) -> OrderBy:
     return OrderBy(key, mine.column, times + further, mine.fixed)
 
 
-def _pairs(hits: Hits, names: Int64s) -> tuple[Int64s, Int64s]:
+def _pairs(hits: Hits, counts: Int64s, names: Int64s) -> tuple[Int64s, Int64s]:
     """Every pair of event and slot, written out; `names` are the slots themselves."""
-    counts = hits.counts()
     slots = np.empty(int(counts.sum()), np.int64)
     hits.fill(np.cumsum(counts) - counts, names, slots)
     return np.repeat(np.arange(counts.size), counts), slots

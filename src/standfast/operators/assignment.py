@@ -12,21 +12,25 @@ from standfast.operators.costs import Floats
 Bools = npt.NDArray[np.bool_]
 
 # An event leaves the best single way only for one that costs less than this part of it: estimates
-# are off by a fifth, and two ways in turn push each other out of the caches. The second number is
-# for a way that is not built: once it is there, it may take all events.
-MIXED, SURELY = 0.5, 0.9
-# The least part of a batch's cost that taking in one more way must save.
-WORTH = 0.05
+# are off by a fifth, and two ways in turn push each other out of the caches. Whether the mixture
+# pays is then measured (`operators.contest`). The second number is for a way that is not built:
+# once it is there, it may take all events.
+MIXED, SURELY = 0.7, 0.9
+# The least part of a batch's cost that taking in one more way must save; and while a mixture is in
+# use or on trial, because estimates that waver would end it.
+WORTH, STILL_WORTH = 0.03, 0.01
 
 
 @kernel
 def assign(
-    costs: Floats, calls: Floats, usable: Bools, first: int, choice: Int64s, gains: Floats
-) -> None:
+    costs: Floats, calls: Floats, usable: Bools, first: int, worth: float,
+    choice: Int64s, gains: Floats,
+) -> None:  # fmt: skip
     """Choose a way for each event, as few ways as pay for their calls and save enough.
 
-    `first` is the way for all events that choosing starts from. `gains[w]` is what a usable way
-    saves against the other usable ones, and what a way that is not usable would save.
+    `first` is the way for all events that choosing starts from, `worth` the part of the cost that
+    another one must save. `gains[w]` is what a usable way saves against the other usable ones, and
+    what a way that is not usable would save.
     """
     n_ways, n_events = costs.shape
     total = calls[first] + costs[first].sum()
@@ -39,8 +43,9 @@ def assign(
             gains[w] = -calls[w]
             part = MIXED if usable[w] else SURELY
             for e in range(n_events):
-                gains[w] += max(0.0, part * least[e] - costs[w, e])
-            is_worth = usable[w] and not used[w] and gains[w] > WORTH * total
+                if costs[w, e] < part * least[e]:
+                    gains[w] += least[e] - costs[w, e]
+            is_worth = usable[w] and not used[w] and gains[w] > worth * total
             if is_worth and (best < 0 or gains[w] > gains[best]):
                 best = w
         if best < 0:

@@ -142,6 +142,12 @@ class Contests:
         """What the next batch goes."""
         return self.now.plan if self.now else self.holder
 
+    @property
+    def is_mixing(self) -> bool:
+        """Whether the mixture holds the place, or is in a contest."""
+        now = self.now
+        return self.mixes or (now is not None and self.mixture in (now.holder, now.challenger))
+
     def is_free(self, batch: int) -> bool:
         """Whether another contest of plans that have had one may begin."""
         return self.now is None and batch >= self._free_at

@@ -82,7 +82,7 @@ TRAITS: dict[str, tuple[str, ...]] = {
 # the sum of log2 of the sizes of the groups, hot_sizes that of the hot ones; far is the part of the
 # queries that does not fit into a fast cache, far_scattered the same of the scattered ones; near is
 # the part of the rows within the largest window of an event, m_b / m', near_share that times share;
-# skyline is the rows of a skyline for each stabbing point.
+# skyline is the rows on a skyline for each stabbing point, hot_skyline the same for hot groups.
 TERMS: dict[str, dict[str, tuple[Term, ...]]] = {
     "band_join": {
         "per_query": _terms("one * call", "one", "queries", "queries_search"),
@@ -135,7 +135,7 @@ TERMS: dict[str, dict[str, tuple[Term, ...]]] = {
         ),
         "hotspot": _terms(
             "one * call", "hot * call", "queries * call", "one", "log_queries * joins",
-            "one * new_rows", "hot * is_new", "one * hot_met", "skyline * hot_met",
+            "one * new_rows", "hot * is_new", "one * hot_met", "hot_skyline * hot_met",
             "one * stabbed", "one * stabbed_search", "far * stabbed", "one * scattered",
             "one * scattered_search",
         ),

@@ -19,7 +19,7 @@ from standfast.operators.base import Arrivals, SelectStrategy, WindowStrategy
 from standfast.operators.costs import Constants, Floats, Model, current
 from standfast.operators.group_stats import sizes_of
 from standfast.operators.router import Routing, ranges_of
-from standfast.operators.time_stats import TimeStats
+from standfast.operators.time_stats import Climbed, SkylineSize, TimeStats
 from standfast.operators.traits import SideStats, rows_of
 
 S = TypeVar("S", bound=SelectStrategy | WindowStrategy)
@@ -41,16 +41,16 @@ class Ways(Generic[S]):
     def __init__(
         self, plain: dict[str, Callable[[], S]], hotspot: Callable[[tuple[float, float]], S],
         tracker: Callable[[Any, Side], HotspotTracker],
-        skyline: Callable[[Any, Side], float | None] = lambda way, side: None,
+        climbed: Callable[[Any, Side], Climbed | None] = lambda way, side: None,
     ) -> None:  # fmt: skip
         """`hotspot` makes one for a share of the queries by side; `tracker` is that of a side.
 
-        `skyline` is the rows for each stabbing point that the groups or hotspots of a side saw.
+        `climbed` has what the groups or hotspots of a side counted of skylines.
         """
         self.plain = plain
         self.hotspot = hotspot
         self.tracker = tracker
-        self.skyline = skyline
+        self.climbed = climbed
 
 
 class EqualityRouting(Generic[S]):
@@ -114,20 +114,16 @@ class EqualityRouting(Generic[S]):
         if not own.groups.is_known:
             self._learn(own, tracker)
         own.scatter(tracker, self.routing.queries)
-        is_turn = not own.is_decided or self.routing.n_batches % DECIDE_EVERY == 0
-        known = self.routing.model.constants
-        if is_turn and own.decide(
-            known["hotspot"], known["groups"], known["select_first"],
-            self.times[side].skyline or 0.0,
-        ):  # fmt: skip
-            self.routing.give_up("hotspot")
-            own.groups.forget()
         own.meet(other.stabbed, stored)
-        traits = own.traits(events.codes, events.values, rows_of(stored, events.codes))
-        stats = own.stats()
         if self.routing.model.question == "window_join":
-            stats |= self._time_stats(events, stored, side)
-        return stats, traits
+            self._watch(events, stored, side)
+        self._decide(side)
+        traits = own.traits(events.codes, events.values, rows_of(stored, events.codes))
+        return own.stats() | self._time_stats(side), traits
+
+    def forget_times(self) -> None:
+        """Know nothing of rows in time: for whoever wants the stats of the next batch alone."""
+        self.times = (self.times[0].anew(), self.times[1].anew())
 
     def check(self) -> None:
         self.routing.check()
@@ -165,12 +161,26 @@ class EqualityRouting(Generic[S]):
         one, other = (side.groups.hot_share(n) for side in self.sides)
         return self._ways.hotspot((one, other))
 
-    def _time_stats(self, events: Arrivals, stored: SortedRuns, side: Side) -> dict[str, float]:
-        own, times = self.sides[side], self.times[side]
+    def _watch(self, events: Arrivals, stored: SortedRuns, side: Side) -> None:
+        """Learn about the rows in time, and about skylines from the ways that climb them."""
+        times, built = self.times[side], self.routing.built
         times.look(events, stored, self._largest)
-        for name in ("groups", "hotspot"):
-            way = self.routing.built.get(name)
-            if way is not None:
-                times.climb(self._ways.skyline(way, side))
-                break
-        return times.stats(own.share, own.rows_each, own.groups.stats["groups"])
+        sizes: dict[str, SkylineSize] = {"groups": times.skyline, "hotspot": times.hot_skyline}
+        for name, size in sizes.items():
+            size.learn(self._ways.climbed(built[name], side) if name in built else None)
+
+    def _time_stats(self, side: Side) -> dict[str, float]:
+        own = self.sides[side]
+        n_groups, n_hot = own.groups.stats["groups"], own.groups.stats["hot"]
+        rows = own.means.rows if own.means else 0.0
+        return self.times[side].stats(own.share, rows, n_groups, n_hot)
+
+    def _decide(self, side: Side) -> None:
+        """See from time to time which groups are hot, and let hotspots go if others are now."""
+        own, us = self.sides[side], self.routing.model.constants
+        if own.is_decided and self.routing.n_batches % DECIDE_EVERY:
+            return
+        skylines = self._time_stats(side)
+        if own.decide(us["hotspot"], us["groups"], us["select_first"], skylines):
+            self.routing.give_up("hotspot")
+            own.groups.forget()

@@ -7,6 +7,8 @@ on a group is worth being hot, and that size follows from the constants.
 
 from __future__ import annotations
 
+from math import log2
+
 import numpy as np
 
 from standfast.arrays import Int64s
@@ -72,13 +74,17 @@ class GroupStats:
             self.least = self._alpha * float(sizes.sum())
         self._sum_up()
 
-    def decide(self, group_us: float, log_us: float, member_us: float) -> bool:
+    def decide(
+        self, group_us: float, log_us: float, member_us: float,
+        met_us: float = 0.0, rate: float = 1.0,
+    ) -> bool:  # fmt: skip
         """Find the size from which on a group is hot; tells whether it has drifted.
 
-        A hot group costs an event `group_us` and `log_us` times log2 of its size; a scattered
-        query costs `member_us`.
+        A hot group costs an event `group_us` and `log_us` times log2 of its size, and `met_us` if
+        one of its members is selected, as each is at `rate`; a scattered query costs `member_us`
+        more than a hot one.
         """
-        least = least_hot(group_us, log_us, member_us)
+        least = least_hot(group_us, log_us, member_us, met_us, rate)
         is_near = self.least / DRIFT <= least <= self.least * DRIFT
         if self._alpha is not None or is_near:
             return False
@@ -105,9 +111,14 @@ def sizes_of(lows: Int64s, highs: Int64s) -> Int64s:
     return np.bincount(canonical(lows, highs)[0])
 
 
-def least_hot(group_us: float, log_us: float, member_us: float) -> float:
+def least_hot(
+    group_us: float, log_us: float, member_us: float, met_us: float = 0.0, rate: float = 1.0
+) -> float:
     """The least size, up to a few percent, at which a group costs no more than its members."""
     size = 1.0
-    while size < LARGEST and group_us + log_us * np.log2(1.0 + size) > member_us * size:
+    while size < LARGEST:
+        group = group_us + log_us * log2(1.0 + size) + met_us * min(1.0, rate * size)
+        if group <= member_us * size:
+            break
         size *= 1.05
-    return float(size)
+    return size

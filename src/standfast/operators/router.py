@@ -32,7 +32,7 @@ import numpy as np
 
 from standfast._numba import Stopwatch
 from standfast.arrays import Hits, Int64s, Matches
-from standfast.operators.assignment import Bools, assign, deal
+from standfast.operators.assignment import STILL_WORTH, WORTH, Bools, assign, deal
 from standfast.operators.base import Strategy
 from standfast.operators.contest import OVERTAKEN, Contests
 from standfast.operators.costs import Floats, Model
@@ -299,7 +299,8 @@ class Routing(Generic[S]):
         factors = book.fair(single)
         fair, choice, gains = factors[:-1], np.empty(n, np.int64), np.empty(calls.size)
         fair_costs, fair_calls = costs * fair[:, None], calls * fair
-        assign(fair_costs, fair_calls, usable, single, choice, gains)
+        worth = STILL_WORTH if contests.is_mixing else WORTH
+        assign(fair_costs, fair_calls, usable, single, worth, choice, gains)
         self.estimates = raw * fair / n
         if self._builds(gains, usable):
             return self._choose(costs, calls)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from math import log2
-from typing import Literal
+from typing import Literal, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -25,15 +25,49 @@ from standfast.operators.costs import TRAITS, Floats
 from standfast.operators.equality import BoxTable
 from standfast.operators.group_stats import GroupStats
 from standfast.operators.router import ranges_of
+from standfast.operators.time_stats import moved, sampled
 
 # Events that are enough to shape a histogram after.
 ENOUGH = 64
-# A batch moves the means of events by one part in so many.
-SMOOTH = 8
 # Queries whose ranges fit into a fast cache, about.
 CACHED = 200_000
 # Stored rows that are asked how many ranges hold them.
 SAMPLE = 256
+NO_SKYLINES = {"skyline": 0.0, "hot_skyline": 0.0}
+
+
+class Means(NamedTuple):
+    """Of traits over events that join; call is the part of a batch that each of them is."""
+
+    stabbed: float
+    search: float
+    is_new: float
+    reach: float
+    rows: float
+    call: float
+
+
+class GroupNames(NamedTuple):
+    """What the terms and stats of a way call groups, their depth, being met, their skylines."""
+
+    groups: str
+    depth: str
+    met: str
+    skyline: str
+
+
+class GroupCosts(NamedTuple):
+    """What a group costs an event: anyway, for log2 of its size, if it is met, for a member."""
+
+    each: float
+    log: float
+    met: float
+    member: float
+
+
+ALL = GroupNames("groups", "depth", "met", "skyline")
+HOT = GroupNames("hot", "hot_depth", "hot_met", "hot_skyline")
+_MEANS = [TRAITS["window_join"].index(name) for name in Means._fields[:-1]]
 
 
 class SideStats:
@@ -46,9 +80,7 @@ class SideStats:
         self.groups = GroupStats(alpha)  # of the ranges on the other side
         self.is_decided = False  # from which size on groups are hot
         self.share = 0.0
-        # Means over events that join, smoothed: stabbed, search, is_new, reach, rows, met, part of
-        # a call.
-        self.means: tuple[float, ...] = ()
+        self.means: Means | None = None  # smoothed; unknown before the first event that joins
         self._scattered: StabbedCounts | None = None
         # Whose the scattered are; a way that was dropped must not live on in here.
         self._tracker: ref[HotspotTracker] | None = None
@@ -86,46 +118,45 @@ class SideStats:
 
     def decide(
         self, us: Mapping[str, float], like: Mapping[str, float], alone: Mapping[str, float],
-        skyline: float = 0.0,
+        skylines: Mapping[str, float] = NO_SKYLINES,
     ) -> bool:  # fmt: skip
         """Find the size from which on a group is hot; tells whether it has drifted.
 
         `us` are the constants of the hotspot way, `like` those of groups, which stand in where no
-        cost of a hot one was found, `alone` those of the way for the scattered; `skyline` is the
-        rows of a skyline for each stabbing point, of window joins.
+        cost of a hot one was found, `alone` those of the way for the scattered; `skylines` are the
+        stats with these names, of window joins.
         """
-        if not self.means or not self.stabbed.n_ranges:
+        if self.means is None or not self.stabbed.n_ranges:
             return False
         self.is_decided = True
-        stabbed, search, *_ = self.means
-        rate = stabbed / self.stabbed.n_ranges
-        member = alone["stabbed"] + alone["stabbed_search"] * search
-        if "stabbed" in us:  # hot ones are tested one by one too
-            member -= us["stabbed"] + us["stabbed_search"] * search
-        member = rate * max(member, 0.0)
-        group = self._group_us(us, ("hot", "hot_depth", "hot_met"), skyline)
-        if not any(group):
-            group = self._group_us(like, ("groups", "depth", "met"), skyline)
-        return self.groups.decide(*group, member)
+        rate = self.means.stabbed / self.stabbed.n_ranges
+        group = self._group_us(us, HOT, skylines)
+        if not any(group[:3]):
+            group = self._group_us(like, ALL, skylines)
+        saved = max(self._member_us(alone) - group.member, 0.0)
+        return self.groups.decide(group.each, group.log, rate * saved, group.met, rate)
 
     def _group_us(
-        self, us: Mapping[str, float], names: tuple[str, str, str], skyline: float
-    ) -> tuple[float, float]:
-        """What a group costs an event, and what the logarithm of its size does."""
-        _, search, is_new, reach, _, n_met, call = self.means
-        name, depth, met = names
-        known = defaultdict(float, us)  # window joins have fewer of them
-        group = known[f"{name} x joins"] + known[f"{name} x reach"] * reach
-        group += is_new * (known[f"{name} x is_new"] + known[f"{name} x new_search"] * search)
-        group += known[f"{name} x call"] * call
-        chance = min(1.0, n_met / max(self.groups.stats["groups"], 1.0))
-        group += chance * (known[met] + known[f"skyline x {met}"] * skyline)
-        return group, known[f"{name} x {depth}"] * reach
+        self, us: Mapping[str, float], names: GroupNames, skylines: Mapping[str, float]
+    ) -> GroupCosts:
+        """What a group costs an event that joins."""
+        assert self.means is not None
+        means, known = self.means, defaultdict(float, us)  # not every question has every term
+        group, met = names.groups, names.met
+        each = known[f"{group} x joins"] + known[f"{group} x reach"] * means.reach
+        new = known[f"{group} x is_new"] + known[f"{group} x new_search"] * means.search
+        each += means.is_new * new + known[f"{group} x call"] * means.call
+        return GroupCosts(
+            each,
+            known[f"{group} x {names.depth}"] * means.reach,
+            known[met] + known[f"{names.skyline} x {met}"] * skylines[names.skyline],
+            self._member_us(known),
+        )
 
-    @property
-    def rows_each(self) -> float:
-        """Rows that an event joins on average."""
-        return self.means[4] if self.means else 0.0
+    def _member_us(self, us: Mapping[str, float]) -> float:
+        """What a query costs that selects the event, where such queries cost one by one."""
+        assert self.means is not None
+        return us.get("stabbed", 0.0) + us.get("stabbed_search", 0.0) * self.means.search
 
     def refine(self, queries: BoxTable, values: Int64s) -> None:
         """Make the histograms fit the ranges and the events, if so much has changed."""
@@ -149,10 +180,9 @@ class SideStats:
     def _remember(self, traits: Floats) -> None:
         n_joining = traits[2].sum()
         if n_joining:
-            now = [*(traits[[8, 4, 3, 12, 6, 16]].sum(axis=1) / n_joining).tolist(), 1 / n_joining]
-            self.means = tuple(
-                old + (new - old) / SMOOTH for old, new in zip(self.means or now, now, strict=True)
-            )
+            means = traits[_MEANS].sum(axis=1) / n_joining
+            now = Means._make([*means.tolist(), 1 / n_joining])
+            self.means = Means._make(map(moved, self.means or now, now))
 
     def meet(self, other: StabbedCounts, stored: SortedRuns) -> None:
         """Look again which part of the queries a stored row meets, if much has changed.
@@ -195,8 +225,7 @@ def _share(ranges: StabbedCounts, n_queries: int, stored: SortedRuns) -> float:
     """The part of the queries whose range on the stored side holds a row, on average."""
     if not stored.runs or not n_queries:
         return 0.0
-    keys = stored.runs[0].keys
-    sample = keys[:: max(1, keys.size // SAMPLE)]
+    sample = sampled([run.keys for run in stored.runs], SAMPLE)
     return float(np.mean(ranges.estimate(sample))) / n_queries
 
 

@@ -90,6 +90,7 @@ class GroupsOfSide:
         self.partition = StabbingPartition(epsilon)
         self.cache = SkylineCache()
         self.n_events = self.n_points = self.n_rows = self.n_candidates = self.n_around = 0
+        self.n_stabbing = 0  # groups, at each event that has rows to join
         self._order = [side, 1 - side, 2]
         self._forest = Forest(SkylineTree, ratio=RATIO, small=SMALL)
         self._points = np.empty(0, np.int64)  # by number of the group
@@ -97,7 +98,6 @@ class GroupsOfSide:
         self._largest = 0  # no window is larger
         self._is_changed = False
         self._candidates_each = 0.0  # of an event, by the last batch
-        self._points_each: float | None = None  # the same
 
     def __len__(self) -> int:
         return self.partition.n_intervals
@@ -106,11 +106,6 @@ class GroupsOfSide:
     def points_each(self) -> float:
         """Skyline points that an event saw on average."""
         return self.n_points / max(1, self.n_events)
-
-    @property
-    def skyline(self) -> float | None:
-        """Rows of a skyline for each stabbing point, by the last batch."""
-        return self._points_each and self._points_each / max(1, self.partition.n_groups)
 
     @property
     def rows_each(self) -> float:
@@ -220,9 +215,8 @@ class GroupsOfSide:
         )  # fmt: skip
         begins[amid], ends[amid] = extents.starts, extents.stops
         self.n_events += events.codes.size
-        n_points = int((ends - begins).sum())
-        self.n_points += n_points
-        self._points_each = n_points / events.codes.size
+        self.n_points += int((ends - begins).sum())
+        self.n_stabbing += int(np.count_nonzero(n_rows[places])) * self.partition.n_groups
         self.n_rows += int(n_rows[places].sum())
         self.n_around += amid.size
         return Views(is_past, begins, ends, events.times, past, around)

@@ -12,7 +12,7 @@ from standfast.model.query import WindowJoin
 from standfast.operators.base import Arrivals, Spec, WindowStrategy
 from standfast.operators.costs import Constants
 from standfast.operators.equality_routing import EqualityRouting, Ways
-from standfast.operators.window_join.groups import ByGroups
+from standfast.operators.window_join.groups import ByGroups, GroupsOfSide
 from standfast.operators.window_join.hotspot import Hotspot
 from standfast.operators.window_join.join_first import JoinFirst
 from standfast.operators.window_join.select_first import SelectFirst
@@ -41,7 +41,7 @@ class Routed(WindowStrategy):
             },
             lambda shares: Hotspot(is_float=is_float, alpha=shares),
             _tracker,
-            _skyline,
+            _climbed,
         )
         self.inner = EqualityRouting(
             "window_join", ways, constants=constants, alpha=alpha, is_float=is_float
@@ -73,9 +73,8 @@ def _tracker(hotspot: Hotspot, side: Literal[0, 1]) -> HotspotTracker:
     return hotspot.sides.of(side).tracker
 
 
-def _skyline(way: ByGroups | Hotspot, side: Literal[0, 1]) -> float | None:
-    if isinstance(way, Hotspot):
-        part = way.sides.seen(side)
-        return part.hot.skyline if part else None
-    groups = way.sides.seen(side)
-    return groups.skyline if groups else None
+def _climbed(way: ByGroups | Hotspot, side: Literal[0, 1]) -> GroupsOfSide | None:
+    if isinstance(way, ByGroups):
+        return way.sides.seen(side)
+    part = way.sides.seen(side)
+    return None if part is None else part.hot
