@@ -15,7 +15,7 @@ from tests.recovery.history import FORM, WORLD, expected, files_of, history_of, 
 from tests.recovery.watching import MOMENTS, Watched
 from tests.spark.reference import Embedded, Played
 
-FEW = "driver@commit worker@any host@any worker@any"  # for every day; `make test-recovery` has the rest
+FEW = "driver@commit worker@any host@any worker@any"  # the rest: `make test-recovery`
 MANY = "driver@commit host@any worker@any driver@files driver@plan driver@sink"
 
 
