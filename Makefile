@@ -3,8 +3,9 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 READY := .venv/ready
-# One more than two cores: tests of Spark jobs wait most of the time.
-WORKERS ?= 3
+# Two more than two cores: tests of Spark jobs wait most of the time, and whoever needs a kernel that
+# another one compiles waits for it.
+WORKERS ?= 4
 PYTEST := $(BIN)/python -m pytest
 # The kernels as plain Python: everything that runs through them, at the small size.
 PLAIN_SUITE := $(wildcard tests/indexes tests/operators tests/engine tests/contract tests/papers)

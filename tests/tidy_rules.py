@@ -125,6 +125,10 @@ def nothing_unsafe_is_called(module: Module) -> Iterator[Offence]:
         called = _dotted(call.func)
         if called in {"eval", "exec", "yaml.load", "os.system", "os.popen"}:
             yield call.lineno, f"{called} runs text"
+        if module.is_library and called.split(".")[-1] in {"selectExpr", "expr"}:
+            yield call.lineno, f"{called} lets text become Spark SQL"
+        if module.is_library and called.endswith("spark.sql"):
+            yield call.lineno, f"{called} lets text become Spark SQL"
         for keyword in call.keywords:
             is_true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
             if keyword.arg in {"shell", "allow_pickle"} and is_true:

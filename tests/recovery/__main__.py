@@ -8,10 +8,10 @@ import time
 
 from tests.recovery.harness import kills_of, run
 
-# Home, sink, kills: all targets, half of them between state and commit.
+# Home, sink, kills: all targets; ten of them are aimed at the time between state and commit.
 PLAN = (
     ("local", "file", "driver@commit host@any worker@any driver@files host@state driver@any"),
-    ("local", "once", "driver@sink host@plan worker@plan driver@state worker@any driver@commit"),
+    ("local", "once", "driver@sink host@plan worker@plan driver@state worker@commit driver@commit"),
     ("cluster", "file", "executor@any driver@commit host@any executor@state worker@any"),
     ("cluster", "once", "executor@plan driver@sink worker@plan executor@any host@state driver@any"),
 )  # fmt: skip

@@ -41,6 +41,7 @@ def test_a_job_that_is_right_says_how_it_is_answered(spark, frames):
         ({"shards": "2"}, "shards is a number from 1 to 4096, got '2'"),
         ({"output": "pair"}, "the output 'pair' is not known\n  hint: did you mean 'pairs'?"),
         ({"watermark": "soon"}, "'soon' is no length of time\n  hint: for example \"10 minutes\""),
+        ({"watermark": "1 day"}, "a watermark needs an input that has a time\n  hint: name"),
         ({"templates": {}}, "templates are a mapping of name to SQL, got {}"),
         ({"strategies": {"g": "boxes"}}, "there is a strategy for 'g', which is no template"),
         ({"strategies": {"f": "boxen"}}, "strategy 'boxen' does not answer filter"),

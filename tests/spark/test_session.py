@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -137,6 +138,34 @@ def test_a_cluster_elsewhere_keeps_its_own_addresses_and_folders(tmp_path):
     here = settings_for("spark://127.0.0.1:7077", tmp_path)
     assert here["spark.driver.host"] == "127.0.0.1"
     assert "spark.local.dir" not in here
+
+
+def test_a_cluster_is_whole_before_its_cores_are_counted(tmp_path):
+    """The number of shards is theirs, and another one at the next start would be refused."""
+    ratio = "spark.scheduler.minRegisteredResourcesRatio"
+    assert settings_for("spark://far.example:7077", tmp_path)[ratio] == "1.0"
+    assert ratio not in settings_for("local[2]", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "says"),
+    [
+        ("lokal[2]", {}, "with the master 'lokal[2]': Could not parse Master URL"),
+        ("local[2]", {"spark.executor.memory": "much"}, "with the master 'local[2,4]': "),
+    ],
+)
+def test_a_session_that_cannot_start_says_why(tmp_path, master, conf, says):
+    """In a process of its own: this one may have a session already."""
+    code = (
+        "import json, sys; from standfast.spark.session import NoSpark, session\n"
+        "try: session(master=sys.argv[1], conf=json.loads(sys.argv[2]))\n"
+        "except NoSpark as error: print(error)"
+    )
+    asked = [sys.executable, "-c", code, master, json.dumps(conf)]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.startswith("Spark does not start")
+    assert says in done.stdout
+    assert "hint: look at the master and the settings" in done.stdout
 
 
 def test_the_environment_is_as_before_when_java_has_started(monkeypatch):

@@ -28,7 +28,7 @@ from standfast.spark import outputs, packing
 from standfast.spark.once import in_one_go
 from standfast.spark.outputs import COUNTS, LETTER_SCHEMA, WIDEST
 from standfast.spark.processor import COMPACT_DDL, ShardProcessor
-from standfast.spark.shards import shard_keys
+from standfast.spark.shards import MOST_SHARDS, shard_keys
 from standfast.spark.sources import KINDS, SPARK_TYPES, Source, read, taken
 from standfast.spark.spec import Spec
 from standfast.spark.wire import CHUNK_DDL
@@ -240,9 +240,11 @@ def _check_holes(spec: Spec, frame: DataFrame) -> None:
 def _n_shards(spark: SparkSession, shards: int | None) -> int:
     if shards is None:
         return max(1, min(spark.sparkContext.defaultParallelism, 64))
-    if type(shards) is not int or not 1 <= shards <= 4096:
+    if type(shards) is not int or not 1 <= shards <= MOST_SHARDS:
         hint = "or leave it out"
-        raise BadInput(f"shards is a number from 1 to 4096, got {shown(shards)}", hint=hint)
+        raise BadInput(
+            f"shards is a number from 1 to {MOST_SHARDS}, got {shown(shards)}", hint=hint
+        )
     return shards
 
 

@@ -21,6 +21,7 @@ from standfast.model.stream import KINDS, Input
 from standfast.model.template import Template
 from standfast.operators.catalog import choose
 from standfast.spark.outputs import FORMS
+from standfast.spark.shards import MOST_SHARDS
 from standfast.spark.toml_text import Document, Section
 
 FILE_FORMATS = ("parquet", "csv", "json", "orc")
@@ -356,7 +357,7 @@ def _job(section: Section, base: Path, name: str) -> JobSpec:
             section.wrong(key, f"[job] {key} cannot be {value!r}", hint)
     job = JobSpec(
         section.text("name", name), checkpoint, trigger,
-        section.number("shards", least=1), watermark,
+        section.number("shards", least=1, most=MOST_SHARDS), watermark,
     )  # fmt: skip
     section.done()
     return job

@@ -21,8 +21,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -70,12 +71,24 @@ def session(
     whole.setMaster(master).setAppName(name)
     with _environment(master):
         _start_java(whole, folder)
-        spark = SparkSession.builder.config(conf=whole).getOrCreate()
+        try:
+            spark = SparkSession.builder.config(conf=whole).getOrCreate()
+        except (Py4JError, PySparkException) as error:
+            raise NoSpark(
+                f"Spark does not start with the master {master!r}: {_said(error)}",
+                hint="look at the master and the settings of the session",
+            ) from error
     spark.sparkContext.setLogLevel("ERROR")
     if "spark.sql.shuffle.partitions" not in given:
         n_tasks = spark.sparkContext.defaultParallelism
         spark.conf.set("spark.sql.shuffle.partitions", str(n_tasks))
     return spark
+
+
+def _said(error: Exception) -> str:
+    """The first line of what Java or Spark complains about."""
+    text = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
+    return (text or str(error)).strip().split("\n", 1)[0]
 
 
 def patient(master: str) -> str:
@@ -107,6 +120,9 @@ def settings_for(master: str, folder: Path) -> dict[str, str]:
     }
     if master.startswith("local"):
         settings["spark.local.dir"] = str(folder / "local")
+    else:
+        # As many shards as the cluster has cores, not as those that were there first.
+        settings["spark.scheduler.minRegisteredResourcesRatio"] = "1.0"
     if _is_here(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = LOOPBACK
     return settings

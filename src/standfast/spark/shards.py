@@ -31,6 +31,7 @@ from standfast.model.stream import Input
 Deal = Literal["rows", "keys", "events", "windows"]
 Int64s = npt.NDArray[np.int64]
 _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+MOST_SHARDS = 4096
 # Of Murmur3, as Spark uses it.
 _SEED, _MASK = 42, 0xFFFFFFFF
 _ROUND, _FINAL = (0xCC9E2D51, 0x1B873593, 0xE6546B64), (0x85EBCA6B, 0xC2B2AE35)

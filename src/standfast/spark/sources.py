@@ -65,7 +65,13 @@ def read(
         )
     lateness = None if watermark is None else microseconds(watermark)
     sources = {name: _source(name, given) for name, given in inputs.items()}
-    return sources, {name: _declared(name, source, lateness) for name, source in sources.items()}
+    declared = {name: _declared(name, source, lateness) for name, source in sources.items()}
+    if lateness is not None and not any(found.time for found in declared.values()):
+        raise BadInput(
+            "a watermark needs an input that has a time",
+            hint="name the column: Source(frame, time=...); a single timestamp is taken by itself",
+        )
+    return sources, declared
 
 
 def taken(source: Source, declared: Input) -> DataFrame:

@@ -151,11 +151,11 @@ class Section:
         value = self._value(key, bool)
         return default if value is None else value
 
-    def number(self, key: str, *, least: int) -> int | None:
+    def number(self, key: str, *, least: int, most: int) -> int | None:
         """An integer that may be missing."""
         value: int | None = self._value(key, int)
-        if value is not None and value < least:
-            self.wrong(key, f"{self.title} {key} is {value}", f"at least {least}")
+        if value is not None and not least <= value <= most:
+            self.wrong(key, f"{self.title} {key} is {value}", f"from {least} to {most}")
         return value
 
     def words(self, key: str) -> tuple[str, ...]:
