@@ -34,6 +34,13 @@ def test_a_job_that_is_right_says_how_it_is_answered(spark, frames):
     assert "f: each row on one shard, nothing stored; all queries on every shard" in job.explain()
 
 
+def test_a_watermark_that_no_input_can_use_is_refused(spark, frames):
+    """It was taken, and every row was kept for ever."""
+    timeless = {"a": frames["a"].drop("at")}
+    said = refusal(spark, frames, inputs=timeless, watermark="1 day")
+    assert said.startswith("a watermark needs an input that has a time\n  hint: name the column")
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -41,7 +48,6 @@ def test_a_job_that_is_right_says_how_it_is_answered(spark, frames):
         ({"shards": "2"}, "shards is a number from 1 to 4096, got '2'"),
         ({"output": "pair"}, "the output 'pair' is not known\n  hint: did you mean 'pairs'?"),
         ({"watermark": "soon"}, "'soon' is no length of time\n  hint: for example \"10 minutes\""),
-        ({"watermark": "1 day"}, "a watermark needs an input that has a time\n  hint: name"),
         ({"templates": {}}, "templates are a mapping of name to SQL, got {}"),
         ({"strategies": {"g": "boxes"}}, "there is a strategy for 'g', which is no template"),
         ({"strategies": {"f": "boxen"}}, "strategy 'boxen' does not answer filter"),

@@ -150,8 +150,9 @@ def test_a_cluster_is_whole_before_its_cores_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("master", "conf", "says"),
     [
-        ("lokal[2]", {}, "with the master 'lokal[2]': Could not parse Master URL"),
-        ("local[2]", {"spark.executor.memory": "much"}, "with the master 'local[2,4]': "),
+        ("lokal[2]", {}, "Master must either be yarn or start with spark"),
+        ("local[2]", {"spark.executor.memory": "much"}, "must be a positive number"),
+        ("local[0]", {}, "The number of cores per executor (=0)"),
     ],
 )
 def test_a_session_that_cannot_start_says_why(tmp_path, master, conf, says):
@@ -163,9 +164,10 @@ def test_a_session_that_cannot_start_says_why(tmp_path, master, conf, says):
     )
     asked = [sys.executable, "-c", code, master, json.dumps(conf)]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.startswith("Spark does not start")
+    assert done.stdout.startswith(f"Spark did not start with the master {master[:6]!r}"[:-1])
     assert says in done.stdout
-    assert "hint: look at the master and the settings" in done.stdout
+    assert "\tat " not in done.stdout
+    assert "hint: look at the master" in done.stdout
 
 
 def test_the_environment_is_as_before_when_java_has_started(monkeypatch):

@@ -75,8 +75,8 @@ def session(
             spark = SparkSession.builder.config(conf=whole).getOrCreate()
         except (Py4JError, PySparkException) as error:
             raise NoSpark(
-                f"Spark does not start with the master {master!r}: {_said(error)}",
-                hint="look at the master and the settings of the session",
+                f"Spark did not start with the master {master!r}: {_said(error)}",
+                hint="look at the master and the settings of Spark",
             ) from error
     spark.sparkContext.setLogLevel("ERROR")
     if "spark.sql.shuffle.partitions" not in given:
@@ -89,6 +89,14 @@ def _said(error: Exception) -> str:
     """The first line of what Java or Spark complains about."""
     text = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
     return (text or str(error)).strip().split("\n", 1)[0]
+
+
+def _complaint(log: str) -> str:
+    """What stands above the traces in what Java wrote, if anything does."""
+    lines = [line.strip() for line in log.splitlines() if not line.startswith(("\t", " "))]
+    errors = [line for line in lines if re.search(r"(Exception|Error)\b", line)]
+    found = errors[-1:] or lines[-1:]
+    return ": " + found[0].removeprefix('Exception in thread "main" ') if found else ""
 
 
 def patient(master: str) -> str:
@@ -227,9 +235,9 @@ def _start_java(conf: SparkConf, folder: Path) -> None:
             start: Callable[..., Any] = launch_gateway
             gateway = start(conf, {"stderr": errors})
         except PySparkRuntimeError:
-            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            said = _complaint(log.read_text(encoding="utf-8", errors="replace"))
             raise NoSpark(
-                "Spark did not start" + (f": {said[-1]}" if said else ""),
-                hint="look at JAVA_HOME, SPARK_HOME and the settings of Spark",
+                f"Spark did not start with the master {conf.get('spark.master')!r}{said}",
+                hint="look at the master, the settings of Spark, JAVA_HOME and SPARK_HOME",
             ) from None
     SparkContext._ensure_initialized(gateway=gateway)
