@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import product
 from random import Random
 
 import numba
 import pytest
 from tests.contract.window_worlds import (
     FUNCTIONS,
+    LATENESS,
+    START,
+    WIDEST,
+    Action,
     Add,
     Advance,
     Draft,
@@ -16,7 +22,9 @@ from tests.contract.window_worlds import (
     Player,
     Push,
     Remove,
+    Row,
     World,
+    answer,
     draw_world,
     users,
 )
@@ -24,8 +32,34 @@ from tests.contract.window_worlds import (
 from standfast import Engine
 
 SEEDS, FEW = (3, 1) if numba.config.DISABLE_JIT else (4, 2)
+# What each law over histories takes: how many seeds, and how long a history.
+LAWS = {
+    "match": (SEEDS, 14),
+    "cut": (FEW, 10),
+    "trace": (FEW, 8),
+    "snapshot": (FEW, 12),
+    "switch": (FEW, 14),
+}
+
+# What histories must hold for laws to be worth something.
+CONTENTS = {"late", "too late", "tied", "after a gap", "empty", "emptied", "empty and answered"}
 
 every_function = pytest.mark.parametrize("function", FUNCTIONS)
+
+
+def seeded(law: str, function: str) -> Iterator[tuple[World, Random, int]]:
+    """The worlds of a law, what their histories are drawn by, and how long these are.
+
+    One world of each function is by time, without keys and bounds: there windows that lose all
+    rows have an answer.
+    """
+    n_seeds, n = LAWS[law]
+    for seed in range(n_seeds):
+        rng = Random(f"{law} {function} {seed}")
+        world = draw_world(rng, function)
+        if law == "match" and not seed:
+            world = world._replace(unit="RANGE", key=None, is_qualified=False)
+        yield world, rng, n
 
 
 def play(world: World, rng: Random, n: int, *, follows: bool = False) -> tuple[Player, Model]:
@@ -45,19 +79,98 @@ def play(world: World, rng: Random, n: int, *, follows: bool = False) -> tuple[P
 
 @every_function
 def test_every_way_answers_what_brute_force_answers(function):
-    for seed in range(SEEDS):
-        rng = Random(f"{function} {seed}")
-        world = draw_world(rng, function)
-        play(world, rng, 14)
+    for world, rng, n in seeded("match", function):
+        play(world, rng, n)
+
+
+def test_histories_hold_what_the_laws_are_about():
+    """Else they say little: every law, and every function, meets all of it, and gaps every time."""
+    held: dict[str, Counter[str]] = {name: Counter() for name in (*LAWS, *FUNCTIONS)}
+    for law, function in product(LAWS, FUNCTIONS):
+        for world, rng, n in seeded(law, function):
+            found = contents(world, Draft(world, rng).actions(n))
+            assert found["after a gap"]
+            held[law] += found
+            held[function] += found
+    for name, found in held.items():
+        assert found.keys() == CONTENTS, name
+
+
+def contents(world: World, actions: list[Action]) -> Counter[str]:
+    """How many rows, as they came, and how many windows, after each action, are what.
+
+    A window is empty when it holds no row though rows have come, emptied when it held some before.
+    With keys, and where NULL does not qualify, it is left out of the answer.
+    """
+    held: Counter[str] = Counter()
+    model, filled = Model(world), set()
+    for action in actions:
+        rows = action.rows if isinstance(action, Push) else []
+        for row in rows:
+            held.update(_said_of(row, model) if model.sees(row) else [])
+            model.play(Push([row]))
+        if not rows:
+            model.play(action)
+        for query, key, inside in model.windows():
+            if inside:
+                filled.add((query, key))
+            elif model.rows:
+                holes = model.queries[query]
+                held["empty"] += 1
+                held["emptied"] += (query, key) in filled
+                if not world.key and model.qualifies(answer(world, [], holes), holes):
+                    held["empty and answered"] += 1
+    return held
+
+
+def _said_of(row: Row, model: Model) -> list[str]:
+    """What a row is, seen from the rows that came before it."""
+    if row[0] < model.now - LATENESS:
+        return ["too late"]
+    before = [other for other in model.rows if model.sees(other)]
+    beside = [other for other in before if other[0] == row[0]]
+    said = {
+        "late": row[0] < model.now,
+        "tied": any(other[2] == row[2] or not model.world.key for other in beside),
+        "after a gap": bool(before) and row[0] - max(other[0] for other in before) > WIDEST,
+    }
+    return [what for what, is_so in said.items() if is_so]
+
+
+@every_function
+@pytest.mark.parametrize(
+    ("unit", "empty"), [("ROWS", [(30, 16), (9, 2)]), ("RANGE", [(30, 16), (14, 1)])]
+)
+def test_an_empty_window_is_null_and_counts_0(function, unit, empty):
+    """Before any row, between rows and older than all, where no row can be, after time went on."""
+    world = World(function, "int64", unit, None, True, False)
+    player = Player(world, [*world.ways, "auto"])
+    lefts, rights = zip((40, 0), *empty, (-1, 0), (2, 3), strict=True)
+    params = {"left": list(lefts), "right": list(rights), "id": list(range(5))}
+    if function == "PERCENTILE_DISC":
+        params["phi"] = [0.5] * 5
+    player.play(Add(params["id"], params))
+    nothing = 0 if function.startswith("COUNT") else None
+    every = Counter({(i, None, nothing): 1 for i in range(5)})
+    for way in player.ways:
+        assert player.found(way) == every
+    player.play(Push([(START, 3, None, 1), (START + 15, 8, None, 1)]))
+    for way in player.ways:
+        for _ in range(2):  # the second time answers may have been written down
+            found = player.found(way)
+            assert every - found == Counter({(0, None, nothing): 1}), way
+            assert found.total() == 5
+        assert player.sums[way] == found
+    player.play(Advance(START + 100))
+    for way in player.ways:
+        assert (player.found(way) == every) == (unit == "RANGE")
 
 
 @every_function
 def test_how_rows_are_cut_into_batches_is_invisible(function):
-    for seed in range(FEW):
-        rng = Random(f"cut {function} {seed}")
-        world = draw_world(rng, function)
+    for world, rng, n in seeded("cut", function):
         whole, cut = Player(world, world.ways), Player(world, world.ways)
-        for action in Draft(world, rng).actions(10):
+        for action in Draft(world, rng).actions(n):
             whole.play(action)
             for piece in _cut(action, rng):
                 cut.play(piece)
@@ -103,12 +216,10 @@ def test_the_order_of_rows_within_the_lateness_is_invisible(function):
 
 @every_function
 def test_queries_that_come_and_go_leave_no_trace(function):
-    for seed in range(FEW):
-        rng = Random(f"trace {function} {seed}")
-        world = draw_world(rng, function)
+    for world, rng, n in seeded("trace", function):
         player, alone = Player(world, world.ways), Player(world, world.ways)
         draft = Draft(world, rng)
-        for action in draft.actions(8):
+        for action in draft.actions(n):
             player.play(action)
             alone.play(action)
             more = Draft(world, rng)
@@ -125,11 +236,9 @@ def test_queries_that_come_and_go_leave_no_trace(function):
 
 @every_function
 def test_a_snapshot_goes_on_where_it_was_taken(function):
-    for seed in range(FEW):
-        rng = Random(f"snapshot {function} {seed}")
-        world = draw_world(rng, function)
+    for world, rng, n in seeded("snapshot", function):
         player, model = Player(world, world.ways), Model(world)
-        for action in Draft(world, rng).actions(12):
+        for action in Draft(world, rng).actions(n):
             player.play(action)
             is_reported = model.play(action)
             data = player.engine.to_bytes()
@@ -143,11 +252,9 @@ def test_a_snapshot_goes_on_where_it_was_taken(function):
 
 @every_function
 def test_switching_the_strategy_is_invisible(function):
-    for seed in range(FEW):
-        rng = Random(f"switch {function} {seed}")
-        world = draw_world(rng, function)
+    for world, rng, n in seeded("switch", function):
         player, model = Player(world, ["naive"]), Model(world)
-        for action in Draft(world, rng).actions(14):
+        for action in Draft(world, rng).actions(n):
             player.play(action)
             is_reported = model.play(action)
             assert player.found("naive") == model.answers()
@@ -160,8 +267,8 @@ def test_switching_the_strategy_is_invisible(function):
 def test_lookup_of_some_ids_is_that_part_of_all():
     rng = Random(7)
     world = World("SUM", "int64", "RANGE", "string", True, False)
-    player = Player(world, ["auto"])
-    for action in Draft(world, rng).actions(10):
+    player, draft = Player(world, ["auto"]), Draft(world, rng)
+    for action in [*draft.actions(10), draft.add(5), draft.push(30)]:
         player.play(action)
     everything = player.found("auto")
     ids = sorted({row[0] for row in everything})[1:]

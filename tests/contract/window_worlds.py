@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 from random import Random
 from typing import Any, NamedTuple
@@ -136,7 +137,13 @@ class Draft:
         self.living: list[int] = []
 
     def actions(self, n: int) -> list[Action]:
-        return [self.add(3), *(self.action() for _ in range(n))]
+        """Queries come, then n things happen. Whatever the seed, two of them in the first half are
+        rows with a gap between them, and then a time when no window by time holds a row.
+        """
+        n_before = self.rng.randrange(n // 2)
+        before = [self.add(3), *(self.action() for _ in range(n_before))]
+        sure = [self.push(20, gap=10), self.advance(WIDEST + 1)]
+        return [*before, *sure, *(self.action() for _ in range(n - n_before - 2))]
 
     def action(self) -> Action:
         chosen = self.rng.choices(["push", "add", "remove", "advance"], [8, 2, 1, 1])[0]
@@ -147,14 +154,17 @@ class Draft:
             self.living = [i for i in self.living if i not in gone]
             return Remove(gone)
         if chosen == "advance":
-            self.now += self.rng.randint(0, 20)
-            return Advance(self.now)
+            return self.advance(self.rng.randint(0, 20))
         return self.push(self.rng.choice([0, 1, 2, 3, 8, 30]))
+
+    def advance(self, by: int) -> Advance:
+        self.now += by
+        return Advance(self.now)
 
     def add(self, n: int) -> Add:
         ids = list(range(self.next_id, self.next_id + n))
         self.next_id += n
-        lefts = [self.rng.randint(-1, WIDEST) for _ in ids]
+        lefts = [max(-1, self.rng.randint(-5, WIDEST)) for _ in ids]  # -1 is always empty
         if 0 in ids:
             lefts[0] = WIDEST
         params = {"left": lefts, "id": ids}
@@ -168,11 +178,12 @@ class Draft:
         self.living += ids
         return Add(ids, params)
 
-    def push(self, n: int) -> Push:
+    def push(self, n: int, gap: int | None = None) -> Push:
+        """Rows, after gaps now and then; row `gap` of them comes after one for sure."""
         rows = []
-        for _ in range(n):
+        for i in range(n):
             self.now += self.rng.choice([0, 0, 0, 1, 1, 2, 5])
-            if self.rng.random() < 0.01:
+            if self.rng.random() < 0.02 or i == gap:
                 self.now += 3 * WIDEST
             late = self.rng.choice([0] * 12 + [1, 3, LATENESS, LATENESS + 5])
             rows.append((self.now - late, self.value(), self.key(), self.rng.choice([1, 1, 1, 9])))
@@ -230,23 +241,29 @@ class Model:
     def answers(self) -> Counter[tuple[Any, ...]]:
         """The rows (query, key, value) of the current result."""
         found: Counter[tuple[Any, ...]] = Counter()
+        for query, key, inside in self.windows():
+            value = answer(self.world, [row[1] for row in inside], self.queries[query])
+            if (inside or not self.world.key) and self.qualifies(value, self.queries[query]):
+                found[query, key, shown(value)] += 1
+        return found
+
+    def windows(self) -> Iterator[tuple[int, Any, list[Row]]]:
+        """Every query with every key that has rows, None without keys, and the rows inside."""
         by_key: dict[Any, list[Row]] = {} if self.world.key else {None: []}
         for row in self.rows:
-            key = row[2] if self.world.key else None
-            if row[3] < 9 and (key is not None or not self.world.key):
-                by_key.setdefault(key, []).append(row)
+            if self.sees(row):
+                by_key.setdefault(row[2] if self.world.key else None, []).append(row)
         for rows in by_key.values():
             rows.sort(key=_order)
         for query, holes in self.queries.items():
             for key, rows in by_key.items():
-                inside = self._inside(rows, holes)
-                if inside or not self.world.key:
-                    value = answer(self.world, [row[1] for row in inside], holes)
-                    if self._qualifies(value, holes):
-                        found[query, key, shown(value)] += 1
-        return found
+                yield query, key, self._inside(rows, holes)
 
-    def _qualifies(self, value: Any, holes: dict[str, Any]) -> bool:
+    def sees(self, row: Row) -> bool:
+        """Whether a row has a key, if it needs one, and passes the filter."""
+        return row[3] < 9 and not (self.world.key and row[2] is None)
+
+    def qualifies(self, value: Any, holes: dict[str, Any]) -> bool:
         return not self.world.is_qualified or (value is not None and value >= holes["limit"])
 
     def _inside(self, rows: list[Row], holes: dict[str, Any]) -> list[Row]:

@@ -1,6 +1,8 @@
-"""Windows through the engine: what queries without answers, reused slots and bad input do."""
+"""Windows through the engine: queries without answers, reused slots, bad input, `explain`."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
@@ -146,3 +148,41 @@ def test_a_key_that_is_left_alone_with_another_number_is_read_there(way):
     for time in (2_000, 3_000, 4_000):
         engine.store("s", rows(np.full(4_000, time), ["late"] * 4_000, np.arange(4_000.0)))
     assert group.lookup()["v"].to_pylist() == [7_998_000.0]
+
+
+def test_explain_names_the_structure_that_the_mix_of_rows_and_lookups_chose():
+    """Rows alone want base intervals, many wide windows at a time landmarks, one by one the former.
+
+    The clock stands still, so that estimates decide and not how busy the machine is.
+    """
+    engine = engine_of_one_stream()
+    window = "OVER (ORDER BY ts ROWS BETWEEN :left PRECEDING AND CURRENT ROW)"
+    group = engine.register(f"SELECT MAX(a) {window} FROM s", name="maxima")
+    group.reader.strategy._clock = lambda: 0.0
+    ids = group.add({"left": 2**19 + np.arange(40_000)})
+    engine.store("s", rows(np.arange(100), "a" * 100, np.arange(100.0)))
+    assert "chosen as the best known way" in group.explain()
+    told = [structures_told(group)]
+    for i in range(0, 32_000, 1_000):
+        group.lookup(ids[i : i + 1_000])
+    told.append(structures_told(group))
+    for time in range(100, 150):
+        engine.store("s", rows([time], "a", [1.0]))
+        group.lookup(ids[:1])
+    told.append(structures_told(group))
+    assert [each[:2] for each in told] == [
+        ("base_intervals", 0), ("landmark_intervals", 1), ("base_intervals", 2),
+    ]  # fmt: skip
+    for way, _, costs in told[:2]:
+        assert costs.keys() == {"base_intervals", "landmark_intervals"}
+        assert 0 < costs[way] == min(costs.values())
+
+
+def structures_told(group):
+    """What `explain` says: the one in use, after how many switches, what each would have cost."""
+    text = group.explain()
+    way, n_switches = (
+        re.search(p, text)[1] for p in (r"inside  structure (\w+)", r"(\d+) switches")
+    )
+    costs = {way: float(us) for way, us in re.findall(r"us by (\w+) ([\d.e+-]+)", text)}
+    return way, int(n_switches), costs

@@ -15,6 +15,7 @@ import standfast as sf
 from standfast.indexes.lanes import Lanes
 from standfast.operators.aggregates import aggregate_of
 from standfast.operators.catalog import WINDOW_AGGREGATES
+from standfast.operators.landmark_kernels import list_pieces
 from standfast.operators.synopses import cover
 from standfast.operators.window_aggregate.landmark_intervals import LandmarkIntervals, levels_of
 
@@ -72,8 +73,30 @@ def test_definition_3_1_a_level_7_base_interval():
     assert pieces(lanes_of(range(1024)), 385, 512) == [(385, 512)]
 
 
-def test_example_3_2_a_window_of_1908_rows_is_two_landmark_intervals():
-    """Stretches of 1024 rows stand for the example's 1000: 3257 to 5164 meets 4096 and 5120."""
+def landmark_pieces(way, level, first, last):
+    """The landmark intervals that a window is read from, in the paper's positions from 1 on."""
+    kept = way._classes[level]
+    rings, begins = kept._rings, kept._begins
+    places, plain = np.empty((1, 3), np.int64), np.empty(1, np.bool_)
+    list_pieces(rings, begins, *one(0, first - 1, last - 1), places, plain)
+    assert not plain[0], "read row by row instead"
+    found = []
+    for place in places[places >= 0].tolist():
+        ring = place // 2 - rings.starts[0]
+        at = first - 1 + ((ring - (first - 1)) & rings.masks[0])
+        if place % 2:  # from here back to the landmark after it
+            found.append((int(at) + 1, int(at >> level) + 1 << level))
+        else:
+            found.append((int(begins[rings.starts[0] + ring]) + 1, int(at) + 1))
+    return found
+
+
+def test_example_3_2_a_window_of_1908_rows_is_three_landmark_intervals_or_two():
+    """Printed as (3257, 3999) and (4000, 5164), which passes a landmark.
+
+    Ours end at the next landmark, every 1024 rows here: the end of a stretch, a whole one, a
+    beginning. Two are enough when the window begins in the first 141 rows of a stretch.
+    """
     values = np.random.default_rng(3).integers(-100, 100, 6000)
     lanes = lanes_of(values)
     way = LandmarkIntervals(aggregate_of("MAX", is_float=False), lanes)
@@ -81,9 +104,20 @@ def test_example_3_2_a_window_of_1908_rows_is_two_landmark_intervals():
     assert levels_of(np.array([0]), np.array([width - 1])).tolist() == [10]
     way.add(np.array([0, 1]), np.array([[0, 4000]]), np.array([[width - 1, 3999 + width]]))
     way.take_in(lanes.all_changed())
-    for last in range(5999, 3999, -31):
-        found = way.read(*one(0, 0, last - width + 1, last))
-        assert found.values[0] == values[last - width + 1 : last + 1].max()
+    assert landmark_pieces(way, 10, 3257, 5164) == [(3257, 4096), (4097, 5120), (5121, 5164)]
+    assert landmark_pieces(way, 10, 3213, 5120) == [(3213, 4096), (4097, 5120)]
+    assert landmark_pieces(way, 10, 3073, 4980) == [(3073, 4096), (4097, 4980)]
+    n_pieces = set()
+    for last in range(6000, 4000, -31):
+        first = last - width + 1
+        made_of = landmark_pieces(way, 10, first, last)
+        assert (made_of[0][0], made_of[-1][1]) == (first, last)
+        assert all(a[1] + 1 == b[0] for a, b in pairwise(made_of))
+        assert len(made_of) == (2 if (first - 1) % 1024 <= 2048 - width else 3)
+        n_pieces.add(len(made_of))
+        found = way.read(*one(0, 0, first - 1, last - 1))
+        assert found.values[0] == values[first - 1 : last].max()
+    assert n_pieces == {2, 3}
 
 
 def test_example_1_1_a_suffix_by_rows_and_a_window_between_1_and_2_minutes_ago():
