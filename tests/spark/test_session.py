@@ -128,6 +128,8 @@ def test_settings_keep_to_this_machine_and_to_a_private_folder(tmp_path):
     for name in ("spark.local.dir", "spark.sql.warehouse.dir"):
         assert Path(settings[name]).parent == tmp_path
     assert settings["spark.sql.session.timeZone"] == "UTC"
+    # Spark's own 15 s ended good jobs where eight processes shared two cores.
+    assert settings["spark.python.authenticate.socketTimeout"] == "120s"
     assert "rootLogger.level = error" in (tmp_path / "log4j2.properties").read_text()
 
 

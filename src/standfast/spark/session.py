@@ -123,6 +123,8 @@ def settings_for(master: str, folder: Path) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
         # Over TCP every hand-over of a few rows waits 40 ms for an acknowledgement that is delayed.
         "spark.python.unix.domain.socket.enabled": "true",
+        # Spark gives a new Python process 15 s to speak; on a busy machine that ends a good job.
+        "spark.python.authenticate.socketTimeout": "120s",
         # Shards run side by side already.
         "spark.executorEnv.NUMBA_NUM_THREADS": "1",
     }
