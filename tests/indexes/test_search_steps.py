@@ -76,7 +76,10 @@ def _maxima(tree: MaximaTree, start: int) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.parametrize("entries_read", [entries_of_levels, entries_of_maxima])
+@pytest.mark.parametrize(
+    "entries_read",
+    [entries_of_levels, pytest.param(entries_of_maxima, marks=pytest.mark.large)],
+)
 def test_what_a_search_reads_grows_with_the_answer_and_not_with_the_keys(monkeypatch, entries_read):
     few_keys = entries_read(monkeypatch, 500, 25)
     many_keys = entries_read(monkeypatch, 16 * 500, 25)

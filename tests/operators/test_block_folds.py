@@ -64,7 +64,10 @@ def everything(way):
 
 
 @pytest.mark.parametrize("function", BUILT_IN)
-@pytest.mark.parametrize(("unit", "keys"), [("rows", 1), ("range", 1), ("rows", 5)])
+@pytest.mark.parametrize(
+    ("unit", "keys"),
+    [("rows", 1), ("range", 1), pytest.param("rows", 5, marks=pytest.mark.large)],
+)
 def test_windows_of_folds_are_what_their_rows_say(function, unit, keys):
     for is_float in (False, True):
         steps = grown([Naive, Folded], function, is_float=is_float, unit=unit, keys=keys)
