@@ -33,7 +33,7 @@ def every_case_of(*questions: str) -> pytest.MarkDecorator:
 
 
 def hold_for_all(
-    law: Law, case: Case, *wanted: str, seeds: int = 4, examples: int = 3,
+    law: Law, case: Case, *wanted: str, seeds: int = 3, examples: int = 2,
     shown: tuple[str, ...] | None = None,
 ) -> Tally:  # fmt: skip
     """Try the law on seeded histories, then let Hypothesis search; returns what was seen.

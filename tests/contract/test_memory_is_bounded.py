@@ -116,7 +116,7 @@ def test_rows_that_come_and_go_do_not_grow_the_store(case: Case) -> None:
 
 WINDOW_US, LATENESS_US = 1_000, 100
 PER_BATCH = 20  # rows of one side
-BATCHES_PER_WINDOW = 4 if SMALL else 10
+BATCHES_PER_WINDOW = 4 if SMALL else 6
 
 
 @every_case_of("window_join")

@@ -233,16 +233,16 @@ def test_a_narrower_window_lets_rows_go_and_hurts_nobody(case: Case) -> None:
     world = timed(case, 0)
     engine, group = started(world, case.way, {"w": [50, 3]})
     stored, results = [], set()
-    for time in range(160):
-        if time == 100:
+    for time in range(110):
+        if time == 60:
             group.remove([0])
         for name in "ab":
             rows = result_rows(engine.push(name, at(world, time, time))[case.way].rows())
             results |= {(a, b) for query, a, b, _ in rows if query == 1}
         stored.append(engine.metrics()["inputs"]["a"]["stored"])
-    assert results == {(a, b) for a in range(160) for b in range(160) if abs(a - b) <= 3}
-    assert 45 <= stored[99] <= 70
-    assert stored[159] <= 10
+    assert results == {(a, b) for a in range(110) for b in range(110) if abs(a - b) <= 3}
+    assert 45 <= stored[59] <= 70
+    assert stored[109] <= 10
 
 
 @every_window

@@ -21,7 +21,7 @@ from tests.contract.window_worlds import Add, Advance, Push, Remove
 
 from standfast import Engine
 
-SEEDS = 2 if numba.config.DISABLE_JIT else 8
+SEEDS = 2 if numba.config.DISABLE_JIT else 5
 
 every_function = pytest.mark.parametrize("function", FUNCTIONS)
 

