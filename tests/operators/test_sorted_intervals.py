@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
+import duckdb
 import numpy as np
 import pytest
 
 from standfast.indexes.lane_changes import PutBy
 from standfast.indexes.lanes import Lanes
+from standfast.model.numbers import float_keys
 from standfast.operators.aggregates import aggregate_of
-from standfast.operators.window_aggregate.base_interval_quantiles import BaseIntervalQuantiles
+from standfast.operators.catalog import WINDOW_AGGREGATES
+from standfast.operators.window_aggregate.base_interval_quantiles import (
+    BaseIntervalQuantiles,
+    ranks_of,
+)
 
 NOTHING = np.empty(0, np.int64)
 
@@ -85,3 +93,48 @@ def test_distinct_values_are_right_when_late_rows_are_put_by(unit):
             way.check()
         if step % 50 == 49 and way.lanes.look():
             put_by.add(way.lanes.all_changed(), way.lanes.n_lanes)
+
+
+def least_rank(share, n):
+    return next(r for r in range(1, n + 1) if r / n >= share)
+
+
+def test_a_share_asks_for_the_least_rank_that_reaches_it():
+    """Their product may be above or below a whole number where the share is not."""
+    shares = [percent / 100 for percent in range(1, 101)]
+    for n in range(10, 201):
+        ranks = ranks_of(np.array(shares), np.full(100, n))
+        assert ranks.tolist() == [least_rank(share, n) for share in shares]
+        edges = np.arange(1, n + 1) / n
+        assert ranks_of(edges, np.full(n, n)).tolist() == list(range(1, n + 1))
+        above = np.nextafter(edges[:-1], 1)
+        assert ranks_of(above, np.full(n - 1, n)).tolist() == list(range(2, n + 1))
+    many = np.array([10**7, 10**9 + 7, 2**40 + 1])
+    assert ranks_of(np.ones(3), many).tolist() == many.tolist()
+    assert ranks_of(np.full(3, 5e-324), many).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("way", ["naive", "materialise_all", "base_interval_quantiles", "routed"])
+@pytest.mark.parametrize("is_float", [True, False])
+def test_quantiles_have_the_rank_that_sql_says(way, is_float):
+    # 0.55 of 100 was the 56th, as 0.55 * 100 is above 55 in float64.
+    shares = [0.07, 0.14, 0.28, 0.55, 0.56, 0.57, 0.5, 0.99, 1.0]
+    for n in (25, 50, 100):
+        lanes = Lanes("rows", is_float=is_float, reach=n)
+        made = WINDOW_AGGREGATES[way](aggregate_of("PERCENTILE_DISC", is_float=is_float), lanes)
+        slots, keys = np.arange(len(shares)), float_keys(np.array(shares))
+        made.add(slots, np.array([slots * 0, keys]), np.array([slots * 0 + n, keys]))
+        values = np.random.default_rng(n).permutation(np.arange(1, n + 1))
+        made.append(NOTHING, np.arange(n), values.astype(lanes.dtype), np.ones(n, np.bool_))
+        found = made.lookup(slots, slots * 0).values.tolist()
+        assert found == [least_rank(share, n) for share in shares]
+        with duckdb.connect(config={"threads": 1}) as database:
+            said = [
+                database.execute(
+                    f"SELECT PERCENTILE_DISC({share}) WITHIN GROUP (ORDER BY v)"
+                    f" FROM range(1, {n + 1}) t(v)"
+                ).fetchone()
+                for share in shares
+            ]
+        assert [(value,) for value in found] == said
+    assert math.ceil(0.55 * 100) == 56

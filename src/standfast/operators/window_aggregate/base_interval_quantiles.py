@@ -19,6 +19,7 @@ Paper      [shared-windows] section 3.3; distinct values are ours.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from standfast._numba import kernel
 from standfast.arrays import Int64s
@@ -141,8 +142,8 @@ class BaseIntervalQuantiles(AggregateStrategy):
             count_below(g, self._lists, lanes, firsts, lasts, found)
             return Found(found, np.ones(slots.size, np.bool_))
         n = self._counts.read(slots, lanes, firsts, lasts).values
-        ranks = np.maximum(np.ceil(floats_of(self.lows[1, slots]) * n), 1).astype(np.int64) - 1
-        select(g, self._lists, lanes, firsts, lasts, ranks, n > 0, found)
+        ranks = ranks_of(floats_of(self.lows[1, slots]), n)
+        select(g, self._lists, lanes, firsts, lasts, ranks - 1, n > 0, found)
         return Found(floats_of(found) if self.aggregate.is_float else found, n > 0)
 
     def check(self) -> None:
@@ -154,6 +155,19 @@ class BaseIntervalQuantiles(AggregateStrategy):
 
     def memory_bytes(self) -> int:
         return int(self._lists.nbytes) + self._counts.memory_bytes()
+
+
+def ranks_of(shares: npt.NDArray[np.float64], n: Int64s) -> Int64s:
+    """The least rank r, from 1 on, with r / n at or above the share, in float64.
+
+    The product of share and n may be rounded across a whole number, so it is a guess that is one
+    off at most: 0.07 of 100 comes to more than 7.
+    """
+    n = np.maximum(n, 1)
+    ranks = np.clip(np.ceil(shares * n), 1, n).astype(np.int64)
+    ranks -= (ranks - 1) / n >= shares
+    ranks += ranks / n < shares
+    return ranks
 
 
 @kernel
