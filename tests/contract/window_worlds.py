@@ -171,7 +171,7 @@ class Draft:
         if self.world.is_historical:
             params["right"] = [self.rng.randint(0, WIDEST // 2) for _ in ids]
         if self.world.function == "PERCENTILE_DISC":
-            params["phi"] = [self.rng.choice([0.01, 0.25, 0.5, 0.9, 1.0]) for _ in ids]
+            params["phi"] = [self.rng.choice([0.01, 0.25, 0.28, 0.5, 0.56, 0.9, 1.0]) for _ in ids]
         if self.world.is_qualified:
             limits = [self.rng.choice([-5, 0, 1, 3, 10]) for _ in ids]
             params["limit"] = limits

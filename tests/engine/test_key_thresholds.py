@@ -127,6 +127,18 @@ def test_sums_with_values_below_0_and_beyond_int64(way):
 
 
 @every_way
+def test_a_sum_beyond_int64_is_within_bounds_unless_it_is_selected(way):
+    engine, group = made(way, "SUM(v) OVER > :t")
+    sql = f"SELECT k, SUM(v) {OVER} AS total FROM s QUALIFY total > :t"
+    selected = engine.register(sql, name="selected")
+    for some in (group, selected):
+        some.add({"w": [50], "t": [5]})
+    pushed(engine, ("a", 100, 2**62), ("a", 101, 2**62), ("b", 101, 6))
+    assert held(group) == [(0, "a"), (0, "b")]
+    assert held(selected) == [(0, "b")]
+
+
+@every_way
 def test_a_bound_that_is_no_number_is_refused_and_empty_ones_hold_nothing(way):
     engine, group = made(way, "MAX(v) OVER BETWEEN :lo AND :hi", v="float64")
     with pytest.raises(sf.BadParameters):

@@ -32,6 +32,21 @@ MISTAKES: list[tuple[Callable[[sf.Engine], object], str]] = [
     (lambda e: e.groups["sums"].lookup("x"), "hint: pass the ids of living queries, each once"),
     (lambda e: e.register(f"SELECT PERCENTILE_DISC(:p) {OVER} FROM s"),
      "hint: PERCENTILE_DISC(price, :share), or WITHIN GROUP (ORDER BY price) after it"),
+    (lambda e: e.groups["sums"].lookup([2**70]),
+     f"template 'sums': parameter 'id' is beyond int64 in row 0: {2**70}\n"
+     "  hint: pass the ids of living queries, each once"),
+    (lambda e: e.groups["sums"].lookup(np.array([1, 2**63], np.uint64)),
+     f"template 'sums': parameter 'id' is beyond int64 in row 1: {2**63}\n"
+     "  hint: pass the ids of living queries, each once"),
+    (lambda e: e.register(f"SELECT PERCENTILE_DISC(v, :p) {OVER} FROM s", name="shares")
+     .add({"p": [0.5, np.nan], "n": [1, 1]}),
+     "template 'shares': parameter 'p' is not above 0 and up to 1 in row 1: nan\n"
+     "  hint: 0.5 asks for the median"),
+    (lambda e: sf.Engine.from_bytes(e.to_bytes(), aggregates={"u": np.sum}),
+     "aggregate 'u' is not a UserAggregate\n  hint: pass UserAggregate(lift, combine, lower)"),
+    (lambda e: sf.Engine.from_bytes(e.to_bytes(), aggregates=[np.sum]),
+     "aggregates are given by name, got a list\n"
+     "  hint: pass aggregates={name: UserAggregate(...)}"),
 ]  # fmt: skip
 
 

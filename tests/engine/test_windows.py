@@ -90,7 +90,7 @@ def of_sums(lift, inverse=None):
 
 def test_what_is_no_aggregate_is_refused():
     engine = engine_of_one_stream()
-    with pytest.raises(sf.BadInput, match="is not made of functions"):
+    with pytest.raises(sf.BadInput, match="is not a UserAggregate"):
         engine.aggregate("total", np.sum)
     with pytest.raises(sf.BadInput, match="fails on two zeros: nothing is taken away"):
         engine.aggregate("total", of_sums(lambda values: values[:, None], failing))

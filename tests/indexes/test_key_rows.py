@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from standfast._numba import kernel
+from standfast.indexes import key_rows
 from standfast.indexes.key_numbers import KeyNumbers
 from standfast.indexes.key_rows import KeyRows, Rows, count_within, sum_within
 
@@ -23,6 +24,33 @@ def counted(rows: Rows, k: int, start: int, low: int, high: int) -> bool:
 @kernel
 def summed(rows: Rows, k: int, start: int, low: float, high: float, whole: bool) -> bool:
     return sum_within(rows, k, start, low, high, whole)
+
+
+class Watched(np.ndarray):
+    """An array that counts how many of its entries are written one by one."""
+
+    n_written = 0
+
+    def __setitem__(self, at, value):
+        self.n_written += 1
+        super().__setitem__(at, value)
+
+
+def totals_written(monkeypatch, kind, n_rows: int, n_late: int, n_later: int) -> int:
+    """How many totals are written when rows come late by so many rows of their key."""
+    rows, rng = KeyRows(kind), np.random.default_rng(n_rows)
+    for times in (np.arange(n_rows), np.full(1, n_rows)):
+        rows.insert(times * 0, times, rng.integers(-9, 9, times.size).astype(kind))
+    for name, kernel_ in vars(key_rows).copy().items():
+        if hasattr(kernel_, "py_func"):
+            monkeypatch.setattr(key_rows, name, kernel_.py_func)
+    watched = rows.rows.before.view(Watched)
+    rows.rows = rows.rows._replace(before=watched)
+    late = np.full(n_late, n_rows - n_later)
+    assert rows.insert(late * 0, late, np.full(n_late, 3, kind)).tolist() == [0]
+    monkeypatch.undo()
+    rows.check()
+    return watched.n_written
 
 
 def test_codes_keep_their_numbers_until_they_are_freed():
@@ -73,6 +101,46 @@ def test_rows_of_a_key_stand_in_order_whenever_they_come(kind):
             assert rows.rows.times[span].tolist() == sorted(time for time, _ in some)
             if kind is not None:
                 assert sorted(rows.rows.values[span]) == sorted(value for _, value in some)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+def test_late_rows_of_a_batch_take_the_totals_behind_the_first_of_them_again_once(
+    monkeypatch, kind
+):
+    # All totals of the key were taken again for each of them.
+    for n_rows in (100, 1600):
+        for n_late, n_later in ((1, 1), (1, 9), (30, 9)):
+            written = totals_written(monkeypatch, kind, n_rows, n_late, n_later)
+            assert written == n_late + n_later
+
+
+def test_totals_are_right_when_late_rows_and_others_come_together():
+    rng, rows, said = np.random.default_rng(5), KeyRows(np.float64), [(0, 0.1)] * 3
+    rows.insert(np.zeros(3, np.int64), np.zeros(3, np.int64), np.full(3, 0.1))
+    for step in range(1, 40):
+        times = np.sort(rng.integers(max(0, step - 4), step + 3, 5))
+        values = rng.choice([0.1, 1e16, -1e16, 7.0], 5)
+        rows.insert(np.zeros(5, np.int64), times, values)
+        said += zip(times.tolist(), values.tolist(), strict=True)
+        for start in range(step + 3):
+            exact = math.fsum(value for time, value in said if time >= start)
+            holds = any(time >= start for time, _ in said)
+            assert summed(rows.rows, 0, start, exact, exact, False) == holds
+    rows.check()
+
+
+def test_a_late_row_may_be_the_one_that_totals_cannot_hold():
+    rows = KeyRows(np.int64)
+    rows.insert(np.zeros(2, np.int64), np.array([1, 9]), np.array([5, 6]))
+    rows.insert(np.zeros(2, np.int64), np.array([4, 5]), np.array([MOST, 1]))
+    rows.check()
+    assert summed(rows.rows, 0, 0, MOST, MOST, True)
+    assert summed(rows.rows, 0, 5, 7, 7, True)
+    rows.expire(5)
+    rows.insert(np.zeros(1, np.int64), np.array([7]), np.array([2]))
+    rows.check()
+    assert summed(rows.rows, 0, 0, 9, 9, True)
+    assert summed(rows.rows, 0, 6, 8, 8, True)
 
 
 def test_counts_are_decided_without_a_search():

@@ -180,7 +180,7 @@ NUMBERS = "the hole :lo meets a column or difference of kind float64"
          "every query needs a value for every hole"),
         ({**COLUMNS, "id": np.array([1, 2**64 - 1], np.uint64)},
          "parameter 'id' is beyond int64 in row 1: 18446744073709551615",
-         "pass a float, or leave the bound out of the template"),
+         "leave it out to have ids assigned"),
         (pa.table([[1], [2], [3]], names=["lo", "lo", "hi"]), "parameter 'lo' is given twice",
          "keep one"),
         ({}, "parameter 'lo' is missing", "pass one column for each of: lo, hi"),
@@ -271,6 +271,9 @@ def test_one_id_and_no_id_are_fine():
         ([1, 2, 1], "template 'alerts': id 1 appears twice"),
         (["a"], "template 'alerts': parameter 'id' takes integers, got string"),
         ([1, "a"], "template 'alerts': parameter 'id' takes integers, got values of several types"),
+        ([1, 2**70], f"template 'alerts': parameter 'id' is beyond int64 in row 1: {2**70}"),
+        ([-(2**70)], f"template 'alerts': parameter 'id' is beyond int64 in row 0: {-(2**70)}"),
+        ([2**63], f"template 'alerts': parameter 'id' is beyond int64 in row 0: {2**63}"),
         (None, "template 'alerts': parameter 'id' takes integers, got null"),
     ],
 )

@@ -32,7 +32,7 @@ from standfast.model.rows import MAX_TIME_US
 from standfast.model.stream import Input
 from standfast.model.template import Template
 from standfast.model.windows import is_free_name
-from standfast.operators.aggregates import UserAggregate
+from standfast.operators.aggregates import UserAggregate, check_made_of_functions
 
 Outcomes = dict[str, Outcome]
 
@@ -105,9 +105,7 @@ class Engine:
             raise BadInput(f"an aggregate cannot be called {shown(name)}", hint=hint)
         if name in self._users:
             raise BadInput(f"the name {name!r} is taken by another aggregate")
-        if not issubclass(type(functions), UserAggregate):
-            hint = "pass UserAggregate(lift, combine, lower)"
-            raise BadInput(f"aggregate {name!r} is not made of functions", hint=hint)
+        check_made_of_functions(name, functions)
         functions.width()
         self._users[name] = functions
 

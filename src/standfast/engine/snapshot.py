@@ -32,10 +32,10 @@ from standfast.engine.identities import EVER
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.windows import WindowReader, kept_of, kept_table
-from standfast.errors import BadSnapshot, UnsupportedQuery
+from standfast.errors import BadInput, BadSnapshot, UnsupportedQuery
 from standfast.model.stream import Input
 from standfast.model.template import Template
-from standfast.operators.aggregates import UserAggregate
+from standfast.operators.aggregates import UserAggregate, check_made_of_functions
 
 MAGIC = b"STNDFAST"
 VERSION = 3
@@ -100,9 +100,9 @@ def unpack(
 
     `users` are the aggregates that templates may use beyond the built-in ones.
     """
-    body = _body(data, source)
+    body, known = _body(data, source), _users(users or {})
     try:
-        return _state_of(_tables(body), dict(users or {}))
+        return _state_of(_tables(body), known)
     except Exception as error:
         # The bytes are as they were written, but not by this release or not by `pack`.
         hint = "restore it with the release that wrote it"
@@ -111,6 +111,16 @@ def unpack(
         raise BadSnapshot(
             f"{source}: does not hold an engine that this release knows: {error}", hint=hint
         ) from error
+
+
+def _users(users: object) -> dict[str, UserAggregate]:
+    """Aggregates by name, or refuse them."""
+    if not isinstance(users, Mapping):
+        hint = "pass aggregates={name: UserAggregate(...)}"
+        raise BadInput(f"aggregates are given by name, got a {type(users).__name__}", hint=hint)
+    for name, functions in users.items():
+        check_made_of_functions(name, functions)
+    return dict(users)
 
 
 def _state_of(tables: list[pa.Table], users: dict[str, UserAggregate]) -> State:

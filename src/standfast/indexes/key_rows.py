@@ -7,13 +7,14 @@
     before  0 2 7 8                what the values of the earlier rows of the key add up to, so a
     total   13                     window that starts at row i sums to total - before[i]
 
-A row that comes late is put in its place, and the totals behind it are taken again.
+A row that comes late is put in its place. The totals from the first such row of a key on are taken
+again, once for all late rows of a batch; those before it stay.
 
 Invariant  the blocks of keys do not overlap; times ascend within a key; `before` is the running
            total of the values, from any number on, `totals` its end, `counted` the number of rows
            that ever came, and `masses` at least the sum of what `before` was made of, without sign.
 Cost       a row O(1) amortised, a late row as much as there are later rows of its key; letting
-           rows go O(keys), done when as many rows came as are kept.
+           rows go O(keys + rows of those that lost some), done when as many rows came as are kept.
 Paper      [shared-windows] 3.2, running intervals, for windows in time.
 """
 
@@ -34,6 +35,7 @@ Bools = npt.NDArray[np.bool_]
 
 # Totals of whole numbers are kept while no sum can pass this; then they are taken from the rows.
 WIDE = 2.0**62
+NONE_LATE = np.iinfo(np.int64).max
 
 
 class Rows(NamedTuple):
@@ -77,9 +79,11 @@ class KeyRows:
         moved = self._make_blocks(touched, counts)
         changed = np.zeros(self.rows.begins.size, np.bool_)
         changed[moved] = True
-        _insert(self.rows, numbers, times, values, changed)
+        lates = np.full(self.rows.begins.size, NONE_LATE)
+        _insert(self.rows, numbers, times, values, lates)
+        _total_again(self.rows, touched, lates)
         self.n_rows += numbers.size
-        return touched[changed[touched]]
+        return touched[changed[touched] | (lates[touched] < NONE_LATE)]
 
     def expire(self, oldest: int) -> Int64s:
         """Let rows before `oldest` go; the keys that lost rows, whose totals start anew."""
@@ -192,9 +196,12 @@ def _add(rows: Rows, k: int, value: Any) -> None:
 
 @kernel
 def _insert(
-    rows: Rows, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], changed: Bools
+    rows: Rows, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], lates: Int64s
 ) -> None:
-    """Append rows to their keys, or put them in their place when they are late."""
+    """Append rows to their keys, or put them in their place when they are late.
+
+    `lates` becomes the first place of each key where one was put; before it totals are right.
+    """
     for i in range(numbers.size):
         k, time = numbers[i], times[i]
         at = rows.ends[k]
@@ -207,16 +214,27 @@ def _insert(
         rows.ends[k] += 1
         rows.counted[k] += 1
         late = at < rows.ends[k] - 1
-        changed[k] |= late
+        if late:
+            lates[k] = min(lates[k], at)
         if rows.values.size == 0:
             continue
         rows.values[at] = values[i]
         rows.negatives[k] += values[i] < 0
-        if late:
-            _total(rows, k)
-        else:
+        if not late:  # before a late row there is as much as before the one that it pushed back
             rows.before[at] = rows.totals[k]
-            _add(rows, k, values[i])
+        _add(rows, k, values[i])
+
+
+@kernel
+def _total_again(rows: Rows, keys: Int64s, lates: Int64s) -> None:
+    """Take the totals of keys again from their first late row on; their masses are right."""
+    for k in keys:
+        if rows.values.size and lates[k] < NONE_LATE and rows.masses[k] < rows.limit:
+            total = rows.before[lates[k]]
+            for i in range(lates[k], rows.ends[k]):
+                rows.before[i] = total
+                total += rows.values[i]
+            rows.totals[k] = total
 
 
 @kernel

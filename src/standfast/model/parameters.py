@@ -61,6 +61,8 @@ from standfast.model.template import Template, hole_ranges
 
 Intern = Callable[[str, npt.NDArray[Any]], Keys]
 
+_AS_FLOAT = "pass a float, or leave the bound out of the template"
+
 _TAKES: dict[HoleKind, str] = {
     "int64": "numbers",
     "float64": "numbers",
@@ -86,13 +88,15 @@ def read_parameters(template: Template, params: object) -> Parameters:
     _check_names(template, frame, where)
     columns = {hole.name: _hole_values(hole, frame.columns[hole.name], where)
                for hole in template.holes}  # fmt: skip
-    difference = _difference_of(template.question)
+    question = template.question
+    phi = question.phi if isinstance(question, WindowAggregate) else None
+    for hole in template.holes:
+        check = _check_share if phi is not None and hole in phi.holes else _refuse_nan
+        check(hole.name, columns[hole.name], where)
+    difference = _difference_of(question)
     if difference is not None and difference.kind != "float64":
         for hole in difference.holes:
             _check_difference(hole.name, columns[hole.name], where)
-    if isinstance(template.question, WindowAggregate) and template.question.phi is not None:
-        for hole in template.question.phi.holes:
-            _check_share(hole.name, columns[hole.name], where)
     ids = frame.columns.get("id")
     return Parameters(None if ids is None else _ids(ids, where), columns, frame.n_rows)
 
@@ -123,21 +127,19 @@ def _check_names(template: Template, frame: Frame, where: str) -> None:
 def _ids(column: Raw, where: str, hint: str = "leave it out to have ids assigned") -> Keys:
     if not isinstance(column, list) and not len(column):
         return np.empty(0, np.int64)
+    for row, value in enumerate(column if isinstance(column, list) else []):
+        if is_integer(value) and not LEAST <= int(value) <= FAR:
+            raise _beyond_int64("id", row, value, where, hint)
     if isinstance(column, list) or not pa.types.is_integer(column.type):
-        raise BadParameters(
-            f"{where}: parameter 'id' takes integers, got {_type_of(column)}",
-            hint=hint,
-        )
+        got = _type_of(column)
+        raise BadParameters(f"{where}: parameter 'id' takes integers, got {got}", hint=hint)
     _refuse_null("id", column, where)
-    ids = _int64s("id", column, where).copy()
+    ids = _int64s("id", column, where, hint).copy()
     if ids.size and not (ids[:-1] < ids[1:]).all():
         ascending = np.sort(ids)
         twice = ascending[1:][ascending[1:] == ascending[:-1]]
         if twice.size:
-            raise BadParameters(
-                f"{where}: id {twice[0]} appears twice",
-                hint=hint,
-            )
+            raise BadParameters(f"{where}: id {twice[0]} appears twice", hint=hint)
     return ids
 
 
@@ -156,7 +158,8 @@ def _hole_values(hole: Hole, column: Raw, where: str) -> npt.NDArray[Any]:
         if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
             return _microseconds(hole.name, column, where)
     elif pa.types.is_floating(kind):
-        return _float64s(hole.name, column, where)
+        floats: npt.NDArray[Any] = numbers_of(column)[0].astype(np.float64, copy=False)
+        return floats
     elif hole.kind == "duration" and pa.types.is_duration(kind):
         return _microseconds(hole.name, column, where)
     if len(column) == 0:
@@ -176,7 +179,7 @@ def _one_type(hole: Hole, values: list[Any], where: str) -> Any:
         if not good:
             raise _wrong_type(hole, f"{shown(value)} in row {row}", where)
         if is_integer(value) and not LEAST <= int(value) <= FAR:
-            raise _beyond_int64(hole.name, row, value, where)
+            raise _beyond_int64(hole.name, row, value, where, _AS_FLOAT)
         if is_integer(value) and int(float(value)) != int(value):
             raise BadParameters(
                 f"{where}: parameter {hole.name!r} mixes floats with an integer that float64"
@@ -208,10 +211,9 @@ def _wrong_type(hole: Hole, got: str, where: str) -> BadParameters:
     )
 
 
-def _beyond_int64(name: str, row: int, value: object, where: str) -> BadParameters:
+def _beyond_int64(name: str, row: int, value: object, where: str, hint: str) -> BadParameters:
     return BadParameters(
-        f"{where}: parameter {name!r} is beyond int64 in row {row}: {value}",
-        hint="pass a float, or leave the bound out of the template",
+        f"{where}: parameter {name!r} is beyond int64 in row {row}: {value}", hint=hint
     )
 
 
@@ -219,23 +221,20 @@ def _type_of(column: Raw) -> str:
     return "values of several types" if isinstance(column, list) else str(column.type)
 
 
-def _int64s(name: str, column: Any, where: str) -> Keys:
+def _int64s(name: str, column: Any, where: str, hint: str = _AS_FLOAT) -> Keys:
     values, _ = numbers_of(column)
     if column.type == pa.uint64() and values.size and int(values.max()) > FAR:
         row = int(np.argmax(values > FAR))
-        raise _beyond_int64(name, row, values[row], where)
+        raise _beyond_int64(name, row, values[row], where, hint)
     return values.astype(np.int64, copy=False)
 
 
-def _float64s(name: str, column: Any, where: str) -> npt.NDArray[np.float64]:
-    values = numbers_of(column)[0].astype(np.float64, copy=False)
-    missing = np.isnan(values)
-    if missing.any():
+def _refuse_nan(name: str, values: npt.NDArray[Any], where: str) -> None:
+    if values.dtype.kind == "f" and np.isnan(values).any():
         raise BadParameters(
-            f"{where}: parameter {name!r} is NaN in row {int(np.argmax(missing))}",
+            f"{where}: parameter {name!r} is NaN in row {int(np.argmax(np.isnan(values)))}",
             hint="use -inf or +inf for no limit",
         )
-    return values
 
 
 def _microseconds(name: str, column: Any, where: str) -> Keys:

@@ -118,8 +118,16 @@ def refuse_node(node: exp.Expression) -> Exception:
         return refuse("a parameter without a name", node, hint="write :name")
     for kind, why, hint in _REFUSED:
         if isinstance(node, kind):
+            if kind is exp.In and _is_beside_window(node):
+                hint = "register one template for each value"
             return refuse(why, node, hint=hint)
     return refuse("this is not supported here", node, hint=_ONE_SIDE)
+
+
+def _is_beside_window(node: exp.Expression) -> bool:
+    """Whether the template has a window, which takes no holes beside it."""
+    select = node.find_ancestor(exp.Select)
+    return select is not None and select.find(exp.Window) is not None
 
 
 def conjuncts(node: exp.Expression) -> Iterator[exp.Expression]:

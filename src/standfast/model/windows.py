@@ -21,7 +21,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from standfast.model.literals import bare, refuse
+from standfast.model.literals import bare, piece, refuse
 from standfast.model.names import did_you_mean, find_names, is_identifier
 from standfast.model.predicates import (
     Column,
@@ -201,7 +201,7 @@ def _function(node: exp.Expression, scope: Scope, aggregates: Collection[str]) -
         return _of_column("COUNT", node.this, node, scope)
     if isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileDisc):
         order = node.args["expression"]
-        column = _ordered(order, node)
+        column = _ordered(order, node, order.find(exp.Column) or "price")
         return _of_column("PERCENTILE_DISC", column, node, scope)._replace(phi=node.this.this)
     if isinstance(node, exp.PercentileDisc) and node.args.get("expression") is not None:
         found = _of_column("PERCENTILE_DISC", node.this, node, scope)
@@ -241,11 +241,14 @@ def _of_column(name: str, node: exp.Expression, whole: exp.Expression, scope: Sc
     return _Function(name, column, None, result)
 
 
-def _ordered(order: exp.Expression, whole: exp.Expression) -> exp.Expression:
-    """The one column of an ORDER BY, ascending."""
+def _ordered(
+    order: exp.Expression, whole: exp.Expression, wanted: exp.Expression | str
+) -> exp.Expression:
+    """The one column of an ORDER BY, ascending; `wanted` is what to write instead."""
     entries = order.expressions if isinstance(order, exp.Order) else []
     if len(entries) != 1 or not isinstance(entries[0], exp.Ordered) or entries[0].args.get("desc"):
-        raise refuse("an order is one column, ascending", whole, hint="write ORDER BY ts")
+        hint = f"write ORDER BY {piece(wanted)}"
+        raise refuse("an order is one column, ascending", whole, hint=hint)
     found: exp.Expression = entries[0].this
     return found
 
@@ -264,7 +267,8 @@ def _over(node: exp.Window, scope: Scope, holes: Holes) -> _Over:
     order, spec = node.args.get("order"), node.args.get("spec")
     if order is None or spec is None:
         raise refuse("a window without its order or its rows", node, hint=WINDOW_HINT)
-    column = bare(_ordered(order, node))
+    assert source.time is not None, "a window was let through without a time"
+    column = bare(_ordered(order, node, source.time))
     if not isinstance(column, exp.Column) or scope.column(column).name != source.time:
         hint = f"write ORDER BY {source.time}"
         raise refuse("a window is ordered by the time of its stream", node, hint=hint)
@@ -272,7 +276,6 @@ def _over(node: exp.Window, scope: Scope, holes: Holes) -> _Over:
     unit: Literal["rows", "range"] = "rows" if spec.args["kind"] == "ROWS" else "range"
     if spec.args["kind"] not in ("ROWS", "RANGE"):
         raise refuse("a window is of ROWS or of RANGE", node, hint=WINDOW_HINT)
-    assert source.time is not None, "a window was let through without a time"
     left = _age(spec.args["start"], spec.args.get("start_side"), unit, node, holes)
     right = Bound(0)
     if spec.args.get("end") is not None:

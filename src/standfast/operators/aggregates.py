@@ -89,6 +89,13 @@ _USER_HINT = (
 )
 
 
+def check_made_of_functions(name: object, functions: object) -> None:
+    """Refuse what is no aggregate of a user."""
+    if not issubclass(type(functions), UserAggregate):
+        hint = "pass UserAggregate(lift, combine, lower)"
+        raise BadInput(f"aggregate {name!r} is not a UserAggregate", hint=hint)
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """One aggregate over int64 or float64 values."""

@@ -46,7 +46,7 @@ def plain_answer(aggregate: Aggregate, values: Any, valid: Any, share: float) ->
     if name in ("MIN", "MAX"):
         return min(kept) if name == "MIN" else max(kept)
     if name == "PERCENTILE_DISC":
-        return sorted(kept)[max(math.ceil(share * len(kept)), 1) - 1]
+        return next(v for r, v in enumerate(sorted(kept), 1) if r / len(kept) >= share)
     if aggregate.user is not None:
         user, synopsis = aggregate.user, aggregate.user.lift(np.array(kept[:1], np.float64))
         for value in kept[1:]:
