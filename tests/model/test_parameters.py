@@ -179,8 +179,9 @@ NUMBERS = "the hole :lo meets a column or difference of kind float64"
         ({**COLUMNS, "id": [1, None]}, "parameter 'id' is null in row 1",
          "every query needs a value for every hole"),
         ({**COLUMNS, "id": np.array([1, 2**64 - 1], np.uint64)},
-         "parameter 'id' is beyond int64 in row 1: 18446744073709551615",
-         "pass a float, or leave the bound out of the template"),
+         "parameter 'id' is beyond int64 in row 1: 18446744073709551615", "an id is an int64"),
+        ({**COLUMNS, "id": [1, 2**63]},
+         "parameter 'id' is beyond int64 in row 1: 9223372036854775808", "an id is an int64"),
         (pa.table([[1], [2], [3]], names=["lo", "lo", "hi"]), "parameter 'lo' is given twice",
          "keep one"),
         ({}, "parameter 'lo' is missing", "pass one column for each of: lo, hi"),
@@ -272,6 +273,8 @@ def test_one_id_and_no_id_are_fine():
         (["a"], "template 'alerts': parameter 'id' takes integers, got string"),
         ([1, "a"], "template 'alerts': parameter 'id' takes integers, got values of several types"),
         (None, "template 'alerts': parameter 'id' takes integers, got null"),
+        ([2**63], f"template 'alerts': parameter 'id' is beyond int64 in row 0: {2**63}"),
+        ([1, -(2**70)], f"template 'alerts': parameter 'id' is beyond int64 in row 1: {-(2**70)}"),
     ],
 )
 def test_wrong_ids_are_refused(ids, message):

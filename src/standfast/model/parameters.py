@@ -123,21 +123,19 @@ def _check_names(template: Template, frame: Frame, where: str) -> None:
 def _ids(column: Raw, where: str, hint: str = "leave it out to have ids assigned") -> Keys:
     if not isinstance(column, list) and not len(column):
         return np.empty(0, np.int64)
+    for row, value in enumerate(column if isinstance(column, list) else ()):
+        if is_integer(value) and not LEAST <= int(value) <= FAR:
+            raise _beyond_int64("id", row, value, where)
     if isinstance(column, list) or not pa.types.is_integer(column.type):
-        raise BadParameters(
-            f"{where}: parameter 'id' takes integers, got {_type_of(column)}",
-            hint=hint,
-        )
+        message = f"{where}: parameter 'id' takes integers, got {_type_of(column)}"
+        raise BadParameters(message, hint=hint)
     _refuse_null("id", column, where)
     ids = _int64s("id", column, where).copy()
     if ids.size and not (ids[:-1] < ids[1:]).all():
         ascending = np.sort(ids)
         twice = ascending[1:][ascending[1:] == ascending[:-1]]
         if twice.size:
-            raise BadParameters(
-                f"{where}: id {twice[0]} appears twice",
-                hint=hint,
-            )
+            raise BadParameters(f"{where}: id {twice[0]} appears twice", hint=hint)
     return ids
 
 
@@ -209,9 +207,10 @@ def _wrong_type(hole: Hole, got: str, where: str) -> BadParameters:
 
 
 def _beyond_int64(name: str, row: int, value: object, where: str) -> BadParameters:
+    hint = "pass a float, or leave the bound out of the template"
     return BadParameters(
         f"{where}: parameter {name!r} is beyond int64 in row {row}: {value}",
-        hint="pass a float, or leave the bound out of the template",
+        hint="an id is an int64" if name == "id" else hint,
     )
 
 
