@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.figures import hotspot_table2
 from typer.testing import CliRunner
 
 from standfast import calibrate
@@ -99,3 +100,12 @@ def test_the_command_does_not_overwrite_a_foreign_file(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "is not JSON" in re.sub(r"[\s│]+", " ", refused.output)
     assert path.read_text() == "roses"
+
+
+def test_a_call_that_the_fit_left_out_has_a_price_and_no_interval() -> None:
+    units = (10, 20, 40, 80, 160, 320, 640)
+    runs = [Observation(np.array([1.0, n]), 1e-6 * n**1.3, 0.0) for n in units]
+    found = fit(["call", "event"], runs, [1.0])
+    assert (found.costs.terms["call"], list(found.widths)) == (1.0, ["event"])
+    readings = list(hotspot_table2.constants("vanilla")({"vanilla": found}))
+    assert [reading.x for reading in readings] == [0, 1, 1], "the error, and one constant"

@@ -28,7 +28,8 @@ def constants(way: str) -> Callable[[Fits], Iterator[Reading]]:
         fitted = fits[way]
         yield Reading(100 * fitted.error, panel=ERROR, x=0)
         for number, (term, value) in enumerate(fitted.costs.terms.items()):
-            if value > 0:
+            # A call costs something even where the fit left it out.
+            if value > 0 and term in fitted.widths:
                 yield Reading(value, x=number)
                 yield Reading(100 * fitted.widths[term] / value, panel=WIDTH, x=number)
 

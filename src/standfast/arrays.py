@@ -27,6 +27,7 @@ from standfast._numba import kernel
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 
 
 T = TypeVar("T", bound=np.generic)

@@ -83,3 +83,29 @@ def test_a_slot_that_leaves_and_comes_back_before_anybody_asks_is_the_new_one() 
     forest.remove(slot)
     assert forest.settled() == []
     forest.check()
+
+
+def test_a_slot_that_comes_back_and_leaves_again_goes_where_it_lives() -> None:
+    # It still lies buried in the large tree: that entry was buried again, and a ghost stayed.
+    forest, built = planted(ratio=2.0, small=8)
+    forest.add(np.arange(1000), np.arange(1000), np.arange(1000))
+    (large,) = forest.settled()
+    slots = np.array([5, 7])
+    for bounds in (3, 4):
+        forest.remove(slots)
+        assert forest.settled()[0] is large
+        forest.add(slots, slots + bounds, slots + bounds)
+        assert forest.settled()[0] is large
+        forest.check()
+        small = forest.settled()[1]
+        assert [array.tolist() for array in small.live()] == [
+            [5, 7],
+            *[[5 + bounds, 7 + bounds]] * 2,
+        ]
+    forest.remove(np.array([5]))
+    assert [tree.n_live for tree in forest.settled()] == [998, 1]
+    forest.remove(np.array([6, 7]))
+    assert forest.settled() == [large]
+    assert large.n_live == forest.n_live == 997
+    forest.check()
+    assert built == [1000, 2, 2]

@@ -299,6 +299,23 @@ def test_ranges_at_the_ends_of_the_number_line_are_counted_there():
     histogram.check()
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("far", [(np.inf, np.inf), (1.7e308, np.inf), (1e300, 1.7e308), MOST])
+def test_ranges_that_are_far_altogether_are_nowhere_in_buckets_that_grow(far, sign):
+    # They counted as reaching over what the buckets grew into, and stayed there when they left.
+    keys, far = (np.array, (far, far)) if far == MOST else (lambda v: floats(*v), far)
+    histogram = EqualWidth(10, is_float=keys is not np.array)
+    low, high = (keys([value] * 1000) for value in sorted(sign * end for end in far))
+    for value in (1, 10, 100):
+        histogram.add(keys([-value]), keys([value]))
+        histogram.add(low, high)
+        assert all(histogram.estimate(keys([sign * value, sign * 500])) <= [3, 0])
+        assert histogram.estimate(high[:1]) == histogram.n_ranges // 1000 * 1000
+    histogram.remove(np.tile(low, 3), np.tile(high, 3))
+    assert all(histogram.estimate(keys([sign * 99, *(sign * end for end in far)])) <= [1, 0, 0])
+    histogram.check()
+
+
 def test_neighbouring_keys_far_from_zero_have_buckets_of_their_own():
     histogram, base = EqualWidth(4), 4 * 10**18 + 1
     histogram.add(*ends([(base, base + 3), (base + 2, base + 2)]))

@@ -12,7 +12,7 @@ def slots_of(hits: Hits) -> list[list[int]]:
     counts = hits.counts()
     starts = np.cumsum(counts) - counts
     out = np.full(int(counts.sum()), -1)
-    hits.fill(starts, np.arange(1000), out)
+    hits.fill(starts, np.arange(10_000), out)
     return [sorted(out[s : s + n].tolist()) for s, n in zip(starts, counts, strict=True)]
 
 

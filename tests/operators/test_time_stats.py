@@ -232,3 +232,31 @@ def test_a_group_costs_what_its_stairs_cost_when_one_of_its_queries_is_met() -> 
     # A group of s has 0.1 s members that are met: 50 from ten on, 0.05 s for its members alone.
     assert least_hot(0.0, 0.0, 0.05, 50.0, 0.1) == pytest.approx(1000, rel=0.06)
     assert least_hot(0.0, 0.0, 0.05, 0.4, 0.1) == 1, "each is met as seldom as it costs"
+
+
+def test_a_window_that_was_the_largest_counts_until_it_leaves() -> None:
+    # One wide query that came and went made joining first look dear for good.
+    routed, stored = Routed(is_float=False), SortedRuns(coded=True, n_extras=1)
+    stored.insert(np.arange(100), np.arange(100), np.zeros(100, np.int64), np.arange(100)[None])
+    lows, highs = boxes(4)
+    highs[2] = [9, 9, 10**6, 49]
+    routed.add(np.arange(4), lows, highs)
+
+    def near() -> float:
+        routed.inner.forget_times()
+        stats, _ = routed.inner.features(event_at(100), stored, 0)
+        return stats["near"]
+
+    wide = near()
+    routed.remove(np.array([0]))
+    assert near() == wide == 1.0
+    routed.remove(np.array([2]))
+    half = near()
+    assert 0.4 < half < 0.6
+    routed.remove(np.array([3]))
+    assert near() < 0.2
+    routed.add(np.array([4]), lows[:, :1], highs[:, 3:])
+    assert near() == half
+    routed.remove(np.array([1, 4]))
+    routed.add(np.array([5]), lows[:, :1], highs[:, 3:])
+    assert near() == half

@@ -124,6 +124,7 @@ class Engine:
 
         Bad rows do not stop the batch: they are counted in `metrics` and kept as `dead_letters`.
         Nor does an aggregate of the user's own that fails: `Answer.failed` of its template tells.
+        Rows that are counted as used are kept even if the push is interrupted while it answers.
         Where rows are dealt to several engines that follow, the ids of `noted` ones, which others
         take in, count as used.
         """
@@ -281,23 +282,34 @@ class Engine:
         batch = self._doors[store.input.name].admit(rows, self._clock(), noted)
         if store.input.kind == "table":
             old, ids, batch = store.replaced_by(batch)
-            self._forget(store, old, ids, outcomes)
+            try:
+                self._forget(store, old, ids, outcomes)
+            except BaseException:
+                self._keep(store, batch, {})
+                raise
         self._keep(store, batch, outcomes)
         self._expire()
         return batch.n_rows
 
     def _keep(self, store: Store, batch: Batch, outcomes: Outcomes) -> None:
-        """Answer rows that came and store them."""
-        self._process(store, batch, 1, outcomes, stored=False)
-        store.append(batch.rows)
-        for group in self._readers(store.input.name):
-            group.take_in(batch, self._doors[store.input.name].latest_us)
+        """Answer rows that came and store them.
+
+        The door has counted them as used, so they are stored even if no answer comes of it.
+        """
+        try:
+            self._process(store, batch, 1, outcomes, stored=False)
+        finally:
+            store.append(batch.rows)
+            for group in self._readers(store.input.name):
+                group.take_in(batch, self._doors[store.input.name].latest_us)
         self._process(store, batch, 1, outcomes, stored=True)
 
     def _forget(self, store: Store, batch: Batch, ids: Int64s, outcomes: Outcomes) -> None:
         """Answer rows that went and delete them."""
-        self._process(store, batch, -1, outcomes, stored=False)
-        store.delete(ids)
+        try:
+            self._process(store, batch, -1, outcomes, stored=False)
+        finally:
+            store.delete(ids)
         self._process(store, batch, -1, outcomes, stored=True)
 
     def _expire(self) -> None:

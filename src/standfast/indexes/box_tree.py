@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from standfast._numba import kernel
-from standfast.arrays import Int32s, Int64s
+from standfast.arrays import Bools, Int32s, Int64s
 from standfast.indexes.box_splits import evened, split
 from standfast.indexes.growing import longer
 from standfast.indexes.slot_order import SlotOrder
@@ -95,6 +95,11 @@ class BoxTree:
         pairs = Pairs(*_probe(self.nodes, self.boxes, self.order.slots, values, room))
         self._hits_per_event = pairs.slots.size / max(1, n_events)
         return pairs
+
+    def are_live(self, entries: Int64s) -> Bools:
+        """Which entries are not buried."""
+        live: Bools = self.order.slots[self._places[entries]] >= 0
+        return live
 
     def bury(self, entries: Int64s) -> None:
         """Take entries out of later answers."""

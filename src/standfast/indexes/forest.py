@@ -5,7 +5,7 @@
 
 Changes wait until somebody asks. Then the waiting entries become one new tree, which swallows
 every tree that is not much larger than it; a removed entry is buried where it lies, and a tree
-that is half buried is built anew.
+that is half buried is built anew. A slot may come back while it still lies buried in a tree.
 
 Invariant  every slot lives in one tree or waits; of each tree at least half is live; each tree
            holds more than `ratio` times the live entries of the next one when that was built.
@@ -20,9 +20,8 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from standfast.arrays import Int32s, Int64s
+from standfast.arrays import Bools, Int32s, Int64s
 
 
 class StaticTree(Protocol):
@@ -35,6 +34,9 @@ class StaticTree(Protocol):
     @property
     def n_live(self) -> int:
         """How many entries are not buried."""
+
+    def are_live(self, entries: Int64s) -> Bools:
+        """Which of these entries are not buried."""
 
     def bury(self, entries: Int64s) -> None:
         """Take these live entries out of every later answer."""
@@ -101,9 +103,12 @@ class Forest(Generic[Tree]):
         for tree in self._trees:
             if not leaving.size:
                 break
-            found = _among(leaving, tree.slots)
-            tree.bury(np.searchsorted(tree.slots, leaving[found].astype(np.int32)))
-            leaving = leaving[~found]
+            places = np.flatnonzero(_among(leaving, tree.slots))
+            entries = np.searchsorted(tree.slots, leaving[places].astype(np.int32))
+            lives = tree.are_live(entries)  # one that came back lies buried here, lives elsewhere
+            if lives.any():
+                tree.bury(entries[lives])
+                leaving = np.delete(leaving, places[lives])
         assert leaving.size == 0, f"slots were removed that nobody holds: {leaving[:5]}"
         sunken = [tree for tree in self._trees if 2 * tree.n_live < tree.slots.size]
         self._waiting += [tree.live() for tree in sunken if tree.n_live]
@@ -129,9 +134,9 @@ class Forest(Generic[Tree]):
         leaving = sum(slots.size for slots in self._leaving)
         held = sum(tree.n_live for tree in self._trees)
         assert self.n_live == held + waiting - leaving, "the live count is off"
-        everything = [tree.slots for tree in self._trees] + [slots for slots, _, _ in self._waiting]
-        if everything:
-            slots = np.concatenate(everything)
+        living = [tree.live()[0] for tree in self._trees] + [part[0] for part in self._waiting]
+        if living:
+            slots = np.concatenate(living)
             assert np.unique(slots).size == slots.size, "a slot lives twice"
         for tree in self._trees:
             assert 2 * tree.n_live >= tree.slots.size > 0, "a tree is more than half buried"
@@ -146,11 +151,11 @@ class Forest(Generic[Tree]):
         return waiting + leaving + sum(tree.memory_bytes() for tree in self._trees)
 
 
-def _among(values: Int64s, ascending: Int64s | Int32s) -> npt.NDArray[np.bool_]:
+def _among(values: Int64s, ascending: Int64s | Int32s) -> Bools:
     """Which values occur in a sorted array."""
     if not ascending.size:
         return np.zeros(values.size, np.bool_)
     needles = values.astype(ascending.dtype)  # else NumPy casts the long array
     at = np.minimum(np.searchsorted(ascending, needles), ascending.size - 1)
-    found: npt.NDArray[np.bool_] = ascending[at] == needles
+    found: Bools = ascending[at] == needles
     return found

@@ -15,7 +15,8 @@ long as that was measured to be better and nine in ten of the ranges are still t
 measurement. The ranges that came and went since are counted in equally wide buckets of their own.
 
 Invariant  `heights[b + 1]` is the mean of the exact count over bucket b; `heights[0]` and
-           `heights[-1]` are the counts left and right of all limited ends.
+           `heights[-1]` are the counts left and right of all limited ends, without those
+           ranges that are unlimited at both ends on one side, which are `far`.
 Cost       add, remove O(n + buckets); estimate O(1) a value from equally wide buckets.
 Paper      [hotspot] section 4.1, and HIST-EQW of appendix B.
 """
@@ -67,6 +68,7 @@ class EqualWidth:
         """Forget all ranges and where the buckets were."""
         self.n_ranges = 0
         self._heights = np.zeros(self.n_buckets + 2)
+        self._far = np.zeros(2)
         self._has_domain = False
         self._anchor, self._low, self._width = 0, 0.0, 1.0
 
@@ -87,10 +89,13 @@ class EqualWidth:
         """About how many ranges hold each value."""
         found = np.empty(values.size)
         _look_up(self._grid(), np.maximum(self._heights, 0.0), values, found)
+        if self._far.any():
+            found[values <= -UNLIMITED] += self._far[0]
+            found[values >= UNLIMITED] += self._far[1]
         return found
 
     def step(self) -> Step:
-        """The same estimates as a step function over keys."""
+        """The same estimates as a step function over keys, without what is far."""
         edges = [self._key(self._low + i * self._width) for i in range(self.n_buckets + 1)]
         starts = np.array([-FAR - 1, *edges])
         is_last = np.append(starts[1:] > starts[:-1], True)
@@ -115,8 +120,11 @@ class EqualWidth:
         _raise(lows, grid, 0.0, amount, changes)
         _raise(highs, grid, self._unit, -amount, changes)
         self._heights[1:-1] += np.cumsum(changes[:-2])
-        self._heights[0] += amount * np.count_nonzero(lows <= -UNLIMITED)
-        self._heights[-1] += amount * np.count_nonzero(highs >= UNLIMITED)
+        # Who is out there altogether, as [inf, inf], reaches over no bucket, now or later.
+        far = np.count_nonzero(highs <= -UNLIMITED), np.count_nonzero(lows >= UNLIMITED)
+        self._far += amount * np.array(far)
+        self._heights[0] += amount * (np.count_nonzero(lows <= -UNLIMITED) - far[0])
+        self._heights[-1] += amount * (np.count_nonzero(highs >= UNLIMITED) - far[1])
 
     def _grid(self) -> Grid:
         high, low = divmod(self._anchor, HALF_KEY)

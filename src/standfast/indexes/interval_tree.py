@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from standfast._numba import kernel
-from standfast.arrays import Int32s, Int64s
+from standfast.arrays import Bools, Int32s, Int64s
 from standfast.indexes.growing import longer
 from standfast.indexes.slot_order import SlotOrder
 
@@ -83,6 +83,11 @@ class IntervalTree:
         rows = Rows(*_probe(self.cells, self.order.slots, ascending, room))
         self._hits_per_value = rows.slots.size / max(1, ascending.size)
         return rows
+
+    def are_live(self, entries: Int64s) -> Bools:
+        """Which entries are not buried."""
+        live: Bools = self.order.slots[self._low_places[entries]] >= 0
+        return live
 
     def bury(self, entries: Int64s) -> None:
         """Take entries out of later answers."""

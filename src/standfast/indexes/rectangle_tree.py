@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from standfast._numba import kernel
-from standfast.arrays import Int32s, Int64s
+from standfast.arrays import Bools, Int32s, Int64s
 from standfast.indexes.keys import FAR
 from standfast.indexes.rectangle_layout import STRIDE, Ends, Rectangles, ancestors_of, laid_out
 
@@ -153,6 +153,11 @@ class RectangleTree:
     def group_sizes(self) -> Int64s:
         """How many entries each group was built of."""
         return np.diff(self.rectangles.offsets)
+
+    def are_live(self, entries: Int64s) -> Bools:
+        """Which entries are not buried."""
+        live: Bools = self.roll.slots[self._places[entries]] >= 0
+        return live
 
     def bury(self, entries: Int64s) -> None:
         """Take entries out of later answers."""

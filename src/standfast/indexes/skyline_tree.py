@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from standfast._numba import in_parts, inlined, kernel
-from standfast.arrays import Int32s, Int64s
+from standfast.arrays import Bools, Int32s, Int64s
 from standfast.indexes.interval_tree import IntervalTree
 from standfast.indexes.keys import FAR, LEAST, difference
 from standfast.indexes.skylines import Skylines
@@ -118,11 +118,20 @@ class SkylineTree:
         return int(self._reach.windows.max(initial=0))
 
     def set_groups(self, groups: Int32s) -> None:
-        """Tell the stabbing group of every entry, by ascending slot."""
+        """Tell the stabbing group of every entry, by ascending slot.
+
+        Buried ones get group 0: their slot may be in a group again, through an entry of another
+        tree, and that group may end without this tree being told.
+        """
+        groups = np.where(self.are_live(np.arange(self.slots.size)), groups, 0)
         self._columns.groups[self._places] = groups
         n_groups = int(groups.max()) + 1
         self._reach = Reach(*(np.full(n_groups, LEAST) for _ in range(3)))
         _stretch(self._columns, self.slots.size, self._reach)
+
+    def are_live(self, entries: Int64s) -> Bools:
+        """Which entries are not buried."""
+        return self._tree.are_live(entries)
 
     def bury(self, entries: Int64s) -> None:
         """Take entries out of later answers."""
@@ -173,6 +182,7 @@ class SkylineTree:
                 assert column[low] == column[high], "a box differs at its two places"
         buried = np.flatnonzero(columns.slots[self._places[0]] < 0)
         assert buried.size == self.slots.size - self.n_live, "burials are miscounted"
+        assert not columns.groups[self._places[0, buried]].any(), "a buried box is in a group"
 
     def memory_bytes(self) -> int:
         """Bytes of all arrays."""

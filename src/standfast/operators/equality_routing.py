@@ -68,7 +68,7 @@ class EqualityRouting(Generic[S]):
         )  # fmt: skip
         self._ways = ways
         self.times = (TimeStats(is_float=is_float), TimeStats(is_float=is_float))
-        self._largest = 0  # no window was ever larger
+        self._largest: int | None = 0  # the largest window, None if it may have left
 
     def measure_by(self, is_float: tuple[bool, bool]) -> None:
         """Told before any query comes: which selected columns are float64."""
@@ -79,7 +79,7 @@ class EqualityRouting(Generic[S]):
         self.routing.add(slots, lows, highs)
         for side in self.sides:
             side.add(lows, highs)
-        if highs.shape[0] > 2:
+        if highs.shape[0] > 2 and self._largest is not None:
             self._largest = max(self._largest, int(highs[2].max(initial=0)))
 
     def remove(self, slots: Int64s) -> None:
@@ -87,6 +87,8 @@ class EqualityRouting(Generic[S]):
         self.routing.remove(slots)
         for side in self.sides:
             side.remove(*ranges)
+        if ranges[1].shape[0] > 2 and int(ranges[1][2].max(initial=-1)) == self._largest:
+            self._largest = None
 
     def process(self, events: Arrivals, stored: SortedRuns, side: Side) -> Hits:
         """Answer a batch, each event by the way that is cheapest for it."""
@@ -164,6 +166,9 @@ class EqualityRouting(Generic[S]):
     def _watch(self, events: Arrivals, stored: SortedRuns, side: Side) -> None:
         """Learn about the rows in time, and about skylines from the ways that climb them."""
         times, built = self.times[side], self.routing.built
+        if self._largest is None:
+            queries = self.routing.queries
+            self._largest = int(queries.bounds[queries.living(), -1].max(initial=0))
         times.look(events, stored, self._largest)
         sizes: dict[str, SkylineSize] = {"groups": times.skyline, "hotspot": times.hot_skyline}
         for name, size in sizes.items():
