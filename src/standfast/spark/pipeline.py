@@ -25,11 +25,12 @@ from standfast.model.names import shown
 from standfast.model.parameters import read_parameters
 from standfast.model.stream import Input
 from standfast.spark import outputs, packing
+from standfast.spark.arriving import arriving
 from standfast.spark.once import in_one_go
 from standfast.spark.outputs import COUNTS, LETTER_SCHEMA, WIDEST
 from standfast.spark.processor import COMPACT_DDL, ShardProcessor
 from standfast.spark.shards import MOST_SHARDS, shard_keys
-from standfast.spark.sources import KINDS, SPARK_TYPES, Source, read, taken
+from standfast.spark.sources import KINDS, Source, read, taken, typed
 from standfast.spark.spec import Spec
 from standfast.spark.wire import CHUNK_DDL
 
@@ -192,7 +193,7 @@ def _counts() -> list[Column]:
 def _packed(frame: DataFrame, pack: Callable[..., Iterator[pa.RecordBatch]]) -> DataFrame:
     """The chunks of a frame, which carry the time of their micro-batch."""
     arrived = functions.current_timestamp().cast(types.TimestampType()).alias(packing.ARRIVED)
-    return frame.select("*", arrived).mapInArrow(pack, CHUNK_DDL)
+    return frame.select("*", arrived).mapInArrow(partial(arriving, pack), CHUNK_DDL)
 
 
 def _changes(queries: DataFrame, spec: Spec) -> DataFrame:
@@ -220,7 +221,7 @@ def _changes(queries: DataFrame, spec: Spec) -> DataFrame:
                 f"the column {name!r} of queries is {found.simpleString()}",
                 hint=f"make it {expected or 'a number, text or a timestamp'}",
             )
-        columns.append(functions.col(name).cast(SPARK_TYPES[kind]))
+        columns.append(typed(queries, name))
     frame = queries.select(*columns)
     _check_holes(spec, frame)
     return frame

@@ -72,6 +72,7 @@ class Shard:
         self.number = number
         self.registry = 0  # the version of the set of queries
         self._now_us = 0
+        self._tables = {i for i, name in enumerate(spec.names) if spec.inputs[name].key}
         self._engines = [spec.engine(part, self._clock) for part in spec.plan.parts]
         self._per_row = [0.0] * len(self._engines)  # answers that a row brings, lately
         self._at_once = [FIRST_ROWS_AT_ONCE // GROWTH] * len(self._engines)  # rows, lately
@@ -81,7 +82,7 @@ class Shard:
         begin, done, ticks = time.perf_counter(), Done(emit), dict[str, int]()
         self.registry += any(chunk.kind == CHANGES for chunk in chunks)
         kept = []
-        for chunk in in_order(chunks):
+        for chunk in in_order(chunks, self._tables):
             if chunk.kind == CHANGES:
                 self._change(chunk, done)
                 kept.append(chunk)

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeGuard
 
-from pyspark.sql import DataFrame, functions, types
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, functions, types
 
 from standfast.errors import BadInput
 from standfast.model.names import is_identifier, shown
 from standfast.model.query import Kind
 from standfast.model.stream import Input
+from standfast.spark.arriving import FILE
 
 KINDS: dict[type[types.DataType], Kind] = {
     types.ByteType: "int64",
@@ -36,6 +38,7 @@ SPARK_TYPES: dict[Kind, types.DataType] = {
     "timestamp": types.TimestampType(),
     "string": types.StringType(),
 }
+_ZONELESS = (types.DateType, types.TimestampNTZType)
 _UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 10**6, "minute": 60 * 10**6,
           "hour": 3600 * 10**6, "day": 86400 * 10**6}  # fmt: skip
 
@@ -75,11 +78,36 @@ def read(
 
 
 def taken(source: Source, declared: Input) -> DataFrame:
-    """The columns of a source that are declared, each of the type of its kind."""
+    """The columns of a source that are declared.
+
+    Rows of a table replace each other, so they also say which files they come from, if it is files.
+    """
     frame = source.frame
-    return frame.select(
-        *(functions.col(name).cast(SPARK_TYPES[kind]) for name, kind in declared.columns.items())
-    )
+    files = _files(frame) if declared.key else []
+    return frame.select(*(typed(frame, name) for name in declared.columns), *files)
+
+
+def typed(frame: DataFrame, name: str) -> Column:
+    """A column in the type of its kind.
+
+    Dates and times without a zone stay: Spark would read them in the zone of the session, and they
+    are UTC everywhere else (`arriving.in_utc`).
+    """
+    found = type(frame.schema[name].dataType)
+    column = functions.col(name)
+    return column if found in _ZONELESS else column.cast(SPARK_TYPES[KINDS[found]])
+
+
+def _files(frame: DataFrame) -> list[Column]:
+    """What is known about the files that rows come from: nothing, if it is not files."""
+    try:
+        file = frame.metadataColumn("_metadata")
+        parts = (file.file_modification_time, file.file_path, file.file_block_start)
+        found = [part.alias(name) for part, name in zip(parts, FILE, strict=True)]
+        frame.select(*found)
+    except AnalysisException:
+        return []
+    return found
 
 
 def kinds_of(schema: types.StructType) -> dict[str, Kind]:
