@@ -143,15 +143,9 @@ def _still_first(
 
 
 def _once(packed: Mapping[str, DataFrame], spec: Spec) -> DataFrame:
-    """The compact rows of shards that see everything once."""
-    text = spec.to_json()
-
-    def once(key: tuple[int], frame: pd.DataFrame) -> pd.DataFrame:
-        return in_one_go(text, int(key[0]), frame)
-
-    return reduce(DataFrame.union, packed.values()).groupBy("shard").applyInPandas(
-        once, COMPACT_DDL
-    )  # fmt: skip
+    """The compact rows of shards that see everything once; a task has the chunks of one."""
+    chunks = reduce(DataFrame.union, packed.values()).repartition(spec.n_shards, "shard")
+    return chunks.mapInArrow(partial(in_one_go, spec.to_json()), COMPACT_DDL)
 
 
 def _streamed(spark: SparkSession, packed: Mapping[str, DataFrame], spec: Spec) -> DataFrame:
