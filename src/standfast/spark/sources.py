@@ -6,7 +6,7 @@ timestamp, text string; columns of other types cannot be asked about and are lef
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeGuard
@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, functions, types
 
 from standfast.errors import BadInput
-from standfast.model.names import is_identifier, shown
+from standfast.model.names import alike, is_identifier, shown
 from standfast.model.query import Kind
 from standfast.model.stream import Input
 from standfast.spark.arriving import FILE
@@ -38,6 +38,7 @@ SPARK_TYPES: dict[Kind, types.DataType] = {
     "timestamp": types.TimestampType(),
     "string": types.StringType(),
 }
+USABLE = "whole numbers, floats, text, dates and timestamps can be used, under plain names; cast it"
 _ZONELESS = (types.DateType, types.TimestampNTZType)
 _UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 10**6, "minute": 60 * 10**6,
           "hour": 3600 * 10**6, "day": 86400 * 10**6}  # fmt: skip
@@ -120,6 +121,16 @@ def kinds_of(schema: types.StructType) -> dict[str, Kind]:
     return found
 
 
+def unusable(sources: Mapping[str, Source]) -> dict[str, tuple[str, str]]:
+    """The columns that are left out, lower case, with the input that has it and the type."""
+    return {
+        field.name.casefold(): (name, field.dataType.simpleString())
+        for name, source in sources.items()
+        for field in source.frame.schema
+        if type(field.dataType) not in KINDS
+    }
+
+
 def microseconds(text: str | timedelta) -> int:
     """A length of time such as "10 minutes"."""
     if isinstance(text, timedelta):
@@ -140,11 +151,12 @@ def _source(name: str, given: object) -> Source:
             f"input {name!r} is {shown(given)}, not a DataFrame",
             hint="pass a DataFrame or a Source",
         )
-    doubled = {c for c in source.frame.columns if source.frame.columns.count(c) > 1}
-    if doubled:
-        raise BadInput(
-            f"input {name!r} has the column {min(doubled)!r} twice", hint="rename or drop one"
-        )
+    twice = alike(source.frame.columns)
+    if twice:
+        first, second = twice
+        what = f"column {first!r} twice" if first == second else f"columns {first!r} and {second!r}"
+        why = "" if first == second else ", which Spark does not tell apart"
+        raise BadInput(f"input {name!r} has the {what}{why}", hint="rename or drop one")
     if source.key is not None and (source.id or source.time):
         raise BadInput(
             f"input {name!r} is a table, because it has a key; tables have neither id nor time",
@@ -155,11 +167,16 @@ def _source(name: str, given: object) -> Source:
 
 def _declared(name: str, source: Source, lateness: int | None) -> Input:
     kinds = kinds_of(source.frame.schema)
+    if not kinds:
+        found = ", ".join(f"{f.name} is {f.dataType.simpleString()}" for f in source.frame.schema)
+        what = f"input {name!r} has no column that can be used: {found or 'it has none at all'}"
+        raise BadInput(what, hint=USABLE)
     for what, column in (("time", source.time), ("id", source.id)):
         _refuse_unknown(name, what, column, source, kinds)
     if source.key is not None:
-        for column in [source.key] if isinstance(source.key, str) else source.key:
-            _refuse_unknown(name, "key", column, source, kinds)
+        key: object = source.key
+        for part in key if isinstance(key, Iterable) and not isinstance(key, str) else [key]:
+            _refuse_unknown(name, "key", part, source, kinds)
         return Input.table(name, kinds, key=source.key)
     times = [column for column, kind in kinds.items() if kind == "timestamp"]
     time = source.time or (times[0] if len(times) == 1 and lateness is not None else None)
@@ -176,7 +193,7 @@ def _refuse_unknown(
         found = source.frame.schema[column].dataType.simpleString()
         raise BadInput(
             f"input {name!r}: the {what} column {column!r} is {found}",
-            hint="whole numbers, floats, text, dates and timestamps can be used; cast it",
+            hint=USABLE,
         )
 
 
