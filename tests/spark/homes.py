@@ -64,9 +64,11 @@ def job_of(
         name: Source(frame(name, d.columns), key=d.key, time=d.time, id=d.id)
         for name, d in world.inputs.items()
     }
+    timed = any(declared.time for declared in world.inputs.values())
+    watermark = f"{LATENESS_US // 1_000_000} seconds" if timed else None
     return attached(
         spark, inputs, world.templates, frame(QUERIES, CHANGE_COLUMNS), output=form, shards=shards,
-        watermark=f"{LATENESS_US // 1_000_000} seconds", strategies=world.ways,
+        watermark=watermark, strategies=world.ways,
     )  # fmt: skip
 
 

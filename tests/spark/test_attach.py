@@ -60,7 +60,11 @@ def test_a_watermark_that_no_input_can_use_is_refused(spark, frames):
         ),
         (
             {"templates": {"f": "SELECT * FROM a WHERE odd > :lo"}},
-            "template 'f': an unknown column: odd",
+            "template 'f': the column 'odd' of input 'a' is boolean\n  hint: whole",
+        ),
+        (
+            {"templates": {"f": "SELECT * FROM a AS b WHERE b.odd > :lo"}},
+            "template 'f': the column 'odd' of input 'a' is boolean\n  hint: whole",
         ),
         (
             {"templates": {"f": "SELECT * FROM c WHERE x > :lo"}},
@@ -72,7 +76,15 @@ def test_a_watermark_that_no_input_can_use_is_refused(spark, frames):
         ),
         (
             {"templates": {"f": "SELECT x AS event FROM a WHERE x > :lo"}, "output": "rows"},
-            "a template selects a column called 'event', which answers have already",
+            "template 'f' selects a column called 'event', which answers have already",
+        ),
+        (
+            {"templates": {"f": "SELECT x AS Event FROM a WHERE x > :lo"}, "output": "rows"},
+            "template 'f' selects a column called 'Event', which answers have already",
+        ),
+        (
+            {"templates": {"f": "SELECT x, id AS X FROM a WHERE x > :lo"}, "output": "rows"},
+            "template 'f' selects 'X', and 'x' is selected too: Spark does not tell them apart",
         ),
         (
             {"templates": {"f": FILTER, "g": "SELECT s AS x FROM a WHERE x > :lo"},
@@ -95,6 +107,10 @@ def test_a_wrong_argument_is_refused_by_name(spark, frames, given, said):
         ),
         ("id bigint, lo double, hi double", "queries lack the column 'template'"),
         (CHANGES + ", lo double", "queries have twice the column 'lo'"),
+        (
+            CHANGES + ", LO double",
+            "queries have the columns 'lo' and 'LO', which Spark does not tell apart",
+        ),
         (
             CHANGES.replace("id bigint", "id double"),
             "the column 'id' of queries is double\n  hint: make it int64",
@@ -123,6 +139,7 @@ def test_changes_with_wrong_columns_are_refused_by_name(spark, frames, ddl, said
         ({"id": "x"}, "input 'a': the id column 'x' is float64"),
         ({"id": "odd"}, "input 'a': the id column 'odd' is boolean"),
         ({"key": "k"}, "input 'a': the key column 'k' is not declared"),
+        ({"key": 5}, "input 'a': 5 cannot be a key\n  hint: name one or more columns"),
         ({"key": "id", "time": "at"}, "input 'a' is a table, because it has a key; tables have"),
     ],
 )
@@ -140,3 +157,15 @@ def test_a_frame_that_has_a_column_twice_is_refused(spark, frames):
     doubled = frames["a"].select("*", "x")
     said = "input 'a' has the column 'x' twice\n  hint: rename or drop one"
     assert refusal(spark, frames, inputs={"a": doubled}) == said
+    said = "input 'a' has the columns 'x' and 'X', which Spark does not tell apart"
+    twice = spark.createDataFrame([], "id bigint, x double, X double")
+    assert refusal(spark, frames, inputs={"a": twice}) == f"{said}\n  hint: rename or drop one"
+
+
+def test_a_frame_without_a_column_that_can_be_used_is_refused_with_its_types(spark, frames):
+    """It was said that columns are a mapping, which the user had not written."""
+    odd = spark.createDataFrame([], "x decimal(10,2), y boolean")
+    said = (
+        "input 'a' has no column that can be used: x is decimal(10,2), y is boolean\n  hint: whole"
+    )
+    assert refusal(spark, frames, inputs={"a": odd}).startswith(said)

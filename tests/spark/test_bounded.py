@@ -15,8 +15,10 @@ from standfast.engine.joins import JoinResults
 from standfast.engine.relations import Columns, Relation
 from standfast.model.stream import Input
 from standfast.spark import outputs
-from standfast.spark.outputs import form_of
+from standfast.spark.once import in_one_go
+from standfast.spark.outputs import ANSWERS, TALLY, form_of
 from standfast.spark.shard import Shard
+from standfast.spark.shards import shard_keys
 from standfast.spark.spec import Spec
 
 PIECE = 1000
@@ -160,3 +162,21 @@ def test_a_pair_that_joins_many_rows_takes_no_more_memory_than_a_piece() -> None
         peaks.append(played.apply(s=rows(1)))
         assert played.outcome.tally["answers"] == 2 * n
     assert peaks[1] < 1.5 * peaks[0], peaks
+
+
+def test_a_shard_of_static_frames_gives_each_piece_away_before_it_makes_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All pieces were put together first: a backfill had to fit into memory, and into one array."""
+    sizes, played = enumerated(monkeypatch), Played("filter", "pairs", 3 * PIECE)
+    (chunks,) = chunks_of(played.spec, 0, played.add, {"s": rows(4)}, tasks=1)
+    key = shard_keys(1)[0]
+    table = pa.Table.from_pylist([chunk._asdict() | {"shard": key} for chunk in chunks])
+    made = []
+    for batch in in_one_go(played.spec.to_json(), table.to_batches()):
+        made.append(sum(sizes))
+        assert batch.num_rows == 1
+        (kind,) = batch["kind"].to_pylist()
+        assert kind == (ANSWERS if len(made) <= 12 else TALLY)
+    assert made == [*range(PIECE, 12 * PIECE + 1, PIECE), 12 * PIECE]
+    assert batch["answers"].to_pylist() == [12 * PIECE]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
+from py4j.protocol import Py4JError
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -131,9 +132,49 @@ SQLSTATE: 38000 SQLSTATE: XXKST
 """
 
 
+JAVA = """An exception was raised by the Python Proxy. Return Message: Traceback
+  File "py4j/protocol.py", line 327, in get_return_value
+    raise Py4JJavaError(
+py4j.protocol.Py4JJavaError: An error occurred while calling o421.parquet.
+: org.apache.spark.SparkException: {0} SQLSTATE: KD001
+\tat org.apache.spark.util.SparkErrorUtils.tryWithSafeFinally(SparkErrorUtils.scala:86)
+\tSuppressed: java.io.IOException: Stream Closed
+{1}\t... 1 more
+
+=== Streaming Query ===
+Identifier: p [id = 1, runId = 2]
+Logical Plan:
+~WriteToMicroBatchDataSourceV1 ForeachBatchSink: x
+"""
+READING = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a.csv. "
+HEADER = """\
+Caused by: org.apache.spark.SparkIllegalArgumentException: CSV header does not conform.
+ Header: id, when
+Expected: at but found: when
+\tat org.apache.spark.sql.catalyst.csv.CSVHeaderChecker.x(CSVHeaderChecker.scala:115)
+"""
+PARQUET = """\
+Caused by: java.util.concurrent.ExecutionException: no
+\tat java.base/x
+Caused by: java.lang.RuntimeException: file:/in/a.parquet is not a Parquet file. Expected magic
+\tat org.apache.parquet.x
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (JAVA.format(READING, HEADER), (
+            "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a.csv: CSV "
+            "header does not conform. Header: id, when Expected: at but found: when",
+            "")),
+        (JAVA.format(READING, PARQUET), (
+            "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a.csv: "
+            "file:/in/a.parquet is not a Parquet file. Expected magic", "")),
+        (JAVA.format("mkdir of file:/out/batch=0 failed", ""), (
+            "mkdir of file:/out/batch=0 failed", "")),
+        (JAVA.format("it", "Caused by: OSError: no\n") + "OSError: [Errno 28] No space", (
+            "OSError: [Errno 28] No space", "")),
         (
             TRACE.format("standfast.spark.state.WrongState: 2 shards\n  hint: go on with 2"),
             ("2 shards", "go on with 2"),
@@ -146,6 +187,18 @@ SQLSTATE: 38000 SQLSTATE: XXKST
 )  # fmt: skip
 def test_what_went_wrong_is_dug_out_of_the_traces_around_it(text, said):
     assert module.told(Exception(text)) == said
+
+
+def test_what_java_throws_is_a_failure_of_the_job_too(monkeypatch):
+    """Only errors that PySpark knows were told; others ended in a trace."""
+
+    def fail(*_: object) -> None:
+        raise Py4JError("An error occurred while calling o1.start.\n: java.io.IOException: not so")
+
+    monkeypatch.setattr(module, "read_pipeline", lambda _: None)
+    monkeypatch.setattr(module, "build", fail)
+    with pytest.raises(module.JobFailed, match=r"^not so\n  hint: look at the pipeline file$"):
+        module.run("x", console=_console(terminal=False), spark=object())
 
 
 def test_the_documented_example_is_the_one_that_runs():

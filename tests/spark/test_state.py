@@ -99,7 +99,7 @@ def test_another_number_of_shards_is_refused_with_what_to_do() -> None:
 def test_another_job_is_refused_and_another_strategy_is_not() -> None:
     cells, spec = Cells(), spec_of()
     state.write_snapshot(cells, state.read_meta(cells, spec.brief), b"x", "a")
-    with pytest.raises(WrongState, match="other inputs or templates"):
+    with pytest.raises(WrongState, match="other inputs or templates, or another watermark"):
         state.read_meta(cells, spec_of(sql="SELECT * FROM s WHERE v < :x").brief)
     naive = Spec(spec.inputs, spec.templates, {"q": "naive"}, "counts", spec.n_shards)
     assert state.read_meta(cells, naive.brief).version == 1

@@ -26,6 +26,16 @@ def find_names(name: str, declared: Iterable[str], *, quoted: bool) -> list[str]
     return [] if quoted else [n for n in names if n.casefold() == name.casefold()]
 
 
+def alike(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first two names that differ in nothing but case, or in nothing at all."""
+    known: dict[str, str] = {}
+    for name in names:
+        if name.casefold() in known:
+            return known[name.casefold()], name
+        known[name.casefold()] = name
+    return None
+
+
 def did_you_mean(name: str, declared: Iterable[str], *, what: str) -> str:
     """A hint for an unknown name: the closest declared one, or all of them."""
     names = list(declared)

@@ -32,6 +32,8 @@ ANSWER, LETTER = "answers", "letters"  # kinds of unpacked ones
 LETTER_FIELDS = ("source", "event", "reason", "column", "value")
 LETTER_SCHEMA = pa.schema([(name, pa.string()) for name in LETTER_FIELDS])
 
+_TAKEN = frozenset(["kind", "letter", "template", "query", "input", "event", "change", "registry"])
+
 # Counted for each micro-batch and shard. Over the shards `WIDEST` are the largest, others summed.
 COUNTS = (
     "received", "used", "late", "duplicate", "rejected", "added", "removed", "repeated", "refused",
@@ -119,20 +121,34 @@ def output_of(form: Form, results: Mapping[str, pa.Schema], ids: Iterable[pa.Dat
         for field in schema:
             if field.name in ("query", "change"):
                 continue
-            if selected.setdefault(field.name, field.type) != field.type and form == "rows":
-                raise BadInput(
-                    f"template {template!r} selects {field.name!r} as {field.type}, another one "
-                    f"as {selected[field.name]}",
-                    hint="name one of them differently with AS, or attach the templates apart",
-                )
-    taken = {"kind", "letter", "template", "input", "event", "registry"} & selected.keys()
-    if taken and form == "rows":
-        raise BadInput(
-            f"a template selects a column called {min(taken)!r}, which answers have already",
-            hint=f"name it differently: SELECT {min(taken)} AS ...",
-        )
+            if form == "rows":
+                _check_selected(template, field, selected)
+            selected.setdefault(field.name, field.type)
     event = pa.string() if pa.string() in set(ids) else pa.int64()
     return Output(form, event, selected)
+
+
+def _check_selected(template: str, field: pa.Field, selected: Mapping[str, pa.DataType]) -> None:
+    """Refuse a column that cannot stand beside others; Spark does not look at upper case."""
+    if field.name.casefold() in _TAKEN:
+        raise BadInput(
+            f"template {template!r} selects a column called {field.name!r}, which answers have "
+            "already",
+            hint=f"name it differently: SELECT {field.name} AS ...",
+        )
+    same = {name.casefold(): name for name in selected}.get(field.name.casefold(), field.name)
+    if same != field.name:
+        raise BadInput(
+            f"template {template!r} selects {field.name!r}, and {same!r} is selected too: Spark "
+            "does not tell them apart",
+            hint="name one of them differently with AS",
+        )
+    if selected.get(field.name, field.type) != field.type:
+        raise BadInput(
+            f"template {template!r} selects {field.name!r} as {field.type}, another one "
+            f"as {selected[field.name]}",
+            hint="name one of them differently with AS, or attach the templates apart",
+        )
 
 
 def packed(table: pa.Table, **shared: object) -> bytes:

@@ -144,9 +144,12 @@ def pack_changes(
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, int]]:
-    """Rows of several batches together, and when they arrived."""
+    """Rows of several batches together, unless they are from other files, and when they arrived."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
+        if waiting and batch.schema.metadata != waiting[0].schema.metadata:
+            yield _together(waiting)
+            waiting = []
         waiting.append(batch)
         if sum(b.num_rows for b in waiting) >= GATHERED:
             yield _together(waiting)

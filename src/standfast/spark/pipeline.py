@@ -10,6 +10,7 @@ same plan without state gives the answer once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,16 +21,17 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions, types
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from standfast.errors import BadInput, BadParameters
-from standfast.model.names import shown
+from standfast.errors import BadInput, BadParameters, UnsupportedQuery
+from standfast.model.names import alike, shown
 from standfast.model.parameters import read_parameters
 from standfast.model.stream import Input
 from standfast.spark import outputs, packing
+from standfast.spark.arriving import arriving
 from standfast.spark.once import in_one_go
 from standfast.spark.outputs import COUNTS, LETTER_SCHEMA, WIDEST
 from standfast.spark.processor import COMPACT_DDL, ShardProcessor
 from standfast.spark.shards import MOST_SHARDS, shard_keys
-from standfast.spark.sources import KINDS, SPARK_TYPES, Source, read, taken
+from standfast.spark.sources import KINDS, USABLE, Source, read, taken, typed, unusable
 from standfast.spark.spec import Spec
 from standfast.spark.wire import CHUNK_DDL
 
@@ -118,7 +120,7 @@ def attached(
     spec = Spec(
         declared, dict(templates), dict(strategies or {}), outputs.form_of(output), n_shards, still
     )
-    assert spec.output.schema, "refused here what cannot be asked"
+    _check_asked(spec, sources)
     keys = shard_keys(n_shards)
     brief = spec.brief.to_json()
     packed = {
@@ -142,15 +144,9 @@ def _still_first(
 
 
 def _once(packed: Mapping[str, DataFrame], spec: Spec) -> DataFrame:
-    """The compact rows of shards that see everything once."""
-    text = spec.to_json()
-
-    def once(key: tuple[int], frame: pd.DataFrame) -> pd.DataFrame:
-        return in_one_go(text, int(key[0]), frame)
-
-    return reduce(DataFrame.union, packed.values()).groupBy("shard").applyInPandas(
-        once, COMPACT_DDL
-    )  # fmt: skip
+    """The compact rows of shards that see everything once; a task has the chunks of one."""
+    chunks = reduce(DataFrame.union, packed.values()).repartition(spec.n_shards, "shard")
+    return chunks.mapInArrow(partial(in_one_go, spec.to_json()), COMPACT_DDL)
 
 
 def _streamed(spark: SparkSession, packed: Mapping[str, DataFrame], spec: Spec) -> DataFrame:
@@ -192,7 +188,7 @@ def _counts() -> list[Column]:
 def _packed(frame: DataFrame, pack: Callable[..., Iterator[pa.RecordBatch]]) -> DataFrame:
     """The chunks of a frame, which carry the time of their micro-batch."""
     arrived = functions.current_timestamp().cast(types.TimestampType()).alias(packing.ARRIVED)
-    return frame.select("*", arrived).mapInArrow(pack, CHUNK_DDL)
+    return frame.select("*", arrived).mapInArrow(partial(arriving, pack), CHUNK_DDL)
 
 
 def _changes(queries: DataFrame, spec: Spec) -> DataFrame:
@@ -201,14 +197,18 @@ def _changes(queries: DataFrame, spec: Spec) -> DataFrame:
         raise BadInput(f"queries are {shown(queries)}, not a DataFrame")
     holes = dict.fromkeys(hole.name for t in spec.parsed.values() for hole in t.holes)
     have = queries.columns
+    hint = "columns are template, op, id, and one for each hole: "
+    hint += ", ".join(f":{hole}" for hole in holes)
     for name in ("template", "id", *holes):
-        if have.count(name) != 1:
-            what = "lack the column" if name not in have else "have twice the column"
-            raise BadParameters(
-                f"queries {what} {name!r}",
-                hint="columns are template, op, id, and one for each hole: "
-                + ", ".join(f":{hole}" for hole in holes),
-            )
+        if name not in have:
+            raise BadParameters(f"queries lack the column {name!r}", hint=hint)
+    for name in ("template", "op", "id", *holes):
+        same = alike(column for column in have if column.casefold() == name.casefold())
+        if same:
+            first, second = same
+            what = f"have the columns {first!r} and {second!r}, which Spark does not tell apart"
+            what = what if first != second else f"have twice the column {name!r}"
+            raise BadParameters(f"queries {what}", hint=hint)
     wanted = ["template", *(["op"] if "op" in have else []), "id", *holes]
     columns = []
     for name in wanted:
@@ -220,10 +220,24 @@ def _changes(queries: DataFrame, spec: Spec) -> DataFrame:
                 f"the column {name!r} of queries is {found.simpleString()}",
                 hint=f"make it {expected or 'a number, text or a timestamp'}",
             )
-        columns.append(functions.col(name).cast(SPARK_TYPES[kind]))
+        columns.append(typed(queries, name))
     frame = queries.select(*columns)
     _check_holes(spec, frame)
     return frame
+
+
+def _check_asked(spec: Spec, sources: Mapping[str, Source]) -> None:
+    """Refuse what cannot be asked; of a column that was left out say so."""
+    try:
+        assert spec.output.schema
+    except UnsupportedQuery as error:
+        asked = re.search(r": an unknown column: (?:\w+\.)?\"?(\w+)", error.message)
+        found = unusable(sources).get(asked[1].casefold()) if asked else None
+        if asked is None or found is None:
+            raise
+        where = error.message[: asked.start()]
+        what = f"{where}: the column {asked[1]!r} of input {found[0]!r} is {found[1]}"
+        raise UnsupportedQuery(what, hint=USABLE) from None
 
 
 def _check_holes(spec: Spec, frame: DataFrame) -> None:

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from standfast.errors import StandfastError
-from standfast.model.names import did_you_mean, is_identifier
+from standfast.model.names import alike, did_you_mean, is_identifier
 from standfast.model.query import Filter, Hole, KeyThreshold, Kind, WindowAggregate
 from standfast.model.stream import KINDS, Input
 from standfast.model.template import Template
 from standfast.operators.catalog import choose
 from standfast.spark.outputs import FORMS
+from standfast.spark.pipeline_checks import ADDRESS, check_source, check_together
 from standfast.spark.shards import MOST_SHARDS
 from standfast.spark.toml_text import Document, Section
 
@@ -45,7 +46,6 @@ _SECTIONS = {
 _CSV_OPTIONS = {"header": "true", "enforceSchema": "false"}
 _SCHEMA_HINT = 'name the columns in their order: schema = { id = "int64", price = "float64" }'
 _DURATION = re.compile(r"[1-9]\d{0,8} (millisecond|second|minute|hour|day)s?")
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _HOLE_KINDS: dict[str, Kind] = {
     "int64": "int64", "float64": "float64", "timestamp": "timestamp", "string": "string",
     "duration": "int64",
@@ -142,7 +142,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     job = _job(sections["job"], base, file.stem)
     pipeline = Pipeline(master, conf, inputs, templates, queries, output, job)
     if not document.mistakes:
-        _check_job(sections["job"], pipeline)
+        check_together(sections, pipeline, declared)
     document.finish()
     return pipeline
 
@@ -167,17 +167,14 @@ def _rows(section: Section, base: Path, schema: Mapping[str, Kind] | None = None
         path = _path(section, "path", base)
     elif not format:  # nobody knows whether there should be one
         section.optional("path")
-    is_local = path and not _ADDRESS.match(path) and not re.search(r"[*?\[{]", path)
-    if is_local and not os.path.exists(path):
-        hint = "paths are relative to the folder of the pipeline file"
-        section.wrong("path", f"{section.title} there is nothing at {path}", hint)
+    stream = section.flag("stream", default=True)
+    check_source(section, path, stream=stream)
     options = section.table("options").settings()
-    if "path" in options:
+    if any(option.casefold() == "path" for option in options):  # as Spark reads them
         what = f"{section.title} names a path among its options"
         section.wrong("options", what, "use the key path")
     if format == "csv":
         options = _CSV_OPTIONS | options
-    stream = section.flag("stream", default=True)
     if not stream and format in FIXED_SCHEMAS:
         section.wrong("stream", f"{section.title} {format} is a stream only", "leave stream out")
     if format in FIXED_SCHEMAS:
@@ -196,6 +193,10 @@ def _schema(section: Section) -> dict[str, Kind]:
         elif kind:
             hint = did_you_mean(kind, KINDS, what="kinds")
             section.wrong(column, f"column {column!r} has the unknown kind {kind!r}", hint)
+    twice = alike(columns)
+    if twice:
+        what = f"{section.title} has the columns {twice[0]!r} and {twice[1]!r}"
+        section.wrong(twice[1], f"{what}, which Spark does not tell apart", "rename one of them")
     return columns
 
 
@@ -307,6 +308,13 @@ def _queries(section: Section, base: Path, templates: Mapping[str, Template]) ->
         if rows.schema.get(column) != needed:
             hint = f'add {column} = "{needed}" to the schema'
             section.wrong("schema", f"[queries] has no column {column!r} of kind {needed}", hint)
+    if rows.schema.get("op", "string") != "string":
+        what = f"[queries] column 'op' is {rows.schema['op']}"
+        section.table("schema").wrong("op", what, 'declare op = "string", or leave it out')
+    twice = alike(rows.schema)
+    if twice and "schema" not in section:
+        what = f"[queries] would have the columns {twice[0]!r} and {twice[1]!r} for the holes"
+        section.wrong("schema", f"{what}, which Spark does not tell apart", "rename one hole")
     holes = [(name, hole) for name, t in templates.items() for hole in t.holes if rows.schema]
     for name, hole in holes:
         kind = rows.schema.get(hole.name)
@@ -363,17 +371,6 @@ def _job(section: Section, base: Path, name: str) -> JobSpec:
     return job
 
 
-def _check_job(section: Section, pipeline: Pipeline) -> None:
-    """What the sections must say together."""
-    job = pipeline.job
-    if pipeline.streams and not job.checkpoint:
-        hint = 'add checkpoint = "folder" to [job]: the next start continues from there'
-        section.wrong("checkpoint", "a job that reads a stream needs a checkpoint", hint)
-    if job.watermark and not any(i.event_time for i in pipeline.inputs.values()):
-        hint = "say which column is the time of an input: time = "
-        section.wrong("watermark", "a watermark needs an input that has a time", hint)
-
-
 def _path(section: Section, key: str, base: Path) -> str:
     """A path as Spark takes it: absolute, unless it is an address such as s3a://bucket/key."""
     return _absolute(section.text(key), base)
@@ -385,4 +382,4 @@ def _optional_path(section: Section, key: str, base: Path) -> str | None:
 
 
 def _absolute(text: str, base: Path) -> str:
-    return text if not text or _ADDRESS.match(text) else os.path.abspath(base / text)
+    return text if not text or ADDRESS.match(text) else os.path.abspath(base / text)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, from_json, lit
@@ -34,6 +35,12 @@ from standfast.spark.sinks import once
 from standfast.spark.sources import SPARK_TYPES, Source
 
 LOOK_EVERY_S = 0.5
+TRY_AGAIN = (
+    "the next start does this micro-batch again, from the checkpoint; if a file or a setting is "
+    "wrong, mend it first"
+)
+# Errors that only say that there was another one.
+_WRAPPERS = ("py4j.", "pyspark.errors.exceptions.captured.PythonException")
 
 
 class JobFailed(StandfastError):
@@ -60,7 +67,7 @@ def run(
         _print(console, *summary(totals))
         _print(console, f"Answers: {pipeline.output.path}")
         return totals
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         what, hint = told(error)
         raise JobFailed(what, hint=hint or "look at the pipeline file") from error
     finally:
@@ -141,7 +148,7 @@ def _stream(job: Job, pipeline: Pipeline, console: Console) -> Totals:
     failure = query.exception()
     if failure and not stop.is_set():
         what, hint = told(failure)
-        hint = hint or "the next start goes on from the checkpoint"
+        hint = hint or TRY_AGAIN
         raise JobFailed(f"the job stopped: {what}", hint=hint)
     if stop.is_set():
         _print(console, "Stopped; the next start goes on from here.")
@@ -208,11 +215,20 @@ def _print(console: Console, *texts: str) -> None:
 def told(error: BaseException) -> tuple[str, str]:
     """What an error says and what to do, dug out of the traces that Spark wraps it in.
 
-    That is the last error of ours, else the last one of Python, else the first line.
+    That is the last error of ours, else the last one of Python, else what Java says first and the
+    deepest of its causes, else the first line.
     """
     text = str(error).strip()
     own = re.findall(r"^standfast\.[\w.]+: (.+)(?:\n  hint: (.+))?", text, re.M)
     if own:
         return own[-1][0], own[-1][1]
     other = re.findall(r"^([A-Za-z_]\w*(?:\.\w+)*(?:Error|Exception): .+)", text, re.M)
-    return (other[-1] if other else text.split("\n", 1)[0]), ""
+    other = [found for found in other if not found.startswith(_WRAPPERS)]
+    if other:
+        return other[-1], ""
+    # A message ends where the stack begins; lines of it may be indented with a space.
+    java = re.findall(r"^(?:Caused by)?: [\w.$]+: (.+(?:\n(?!\t|Caused by: |: ).+)*)", text, re.M)
+    said = [re.sub(r"\s*SQLSTATE: \w+|\s*\n\s*", " ", found).strip() for found in java]
+    if not said:
+        return text.split("\n", 1)[0], ""
+    return (said[0] if said[-1] in said[0] else f"{said[0].rstrip('.')}: {said[-1]}"), ""

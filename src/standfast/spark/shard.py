@@ -13,7 +13,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,13 +53,13 @@ COUNTERS = ("received", "used", "late", "duplicate", "rejected")
 
 
 Emit = Callable[[int, bytes], None]  # takes answers and letters, piece by piece
+Pieces = Iterator[tuple[int, bytes]]  # gives them
 
 
 @dataclass
 class Done:
     """What a micro-batch did to a shard; `log` is what must be kept to do it again."""
 
-    emit: Emit
     tally: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     log: bytes = b""
 
@@ -72,22 +72,30 @@ class Shard:
         self.number = number
         self.registry = 0  # the version of the set of queries
         self._now_us = 0
+        self._tables = {i for i, name in enumerate(spec.names) if spec.inputs[name].key}
         self._engines = [spec.engine(part, self._clock) for part in spec.plan.parts]
         self._per_row = [0.0] * len(self._engines)  # answers that a row brings, lately
         self._at_once = [FIRST_ROWS_AT_ONCE // GROWTH] * len(self._engines)  # rows, lately
 
     def apply(self, chunks: Sequence[Chunk], emit: Emit) -> Done:
         """Take in the chunks of a micro-batch and answer those that this shard owns."""
-        begin, done, ticks = time.perf_counter(), Done(emit), dict[str, int]()
+        done = Done()
+        for kind, body in self.pieces(chunks, done):
+            emit(kind, body)
+        return done
+
+    def pieces(self, chunks: Sequence[Chunk], done: Done) -> Pieces:
+        """The same, answer by answer: a piece is made when it is asked for."""
+        begin, ticks = time.perf_counter(), dict[str, int]()
         self.registry += any(chunk.kind == CHANGES for chunk in chunks)
         kept = []
-        for chunk in in_order(chunks):
+        for chunk in in_order(chunks, self._tables):
             if chunk.kind == CHANGES:
-                self._change(chunk, done)
+                yield from self._change(chunk, done)
                 kept.append(chunk)
             elif chunk.kind == ROWS:
                 name = self.spec.names[chunk.name]
-                self._take(chunk, name, done)
+                yield from self._take(chunk, name, done)
                 if self._engines[chunk.part].holds_rows(name):
                     kept.append(chunk)
             elif chunk.time_us != NO_TIME:
@@ -98,11 +106,10 @@ class Shard:
             for name, at in ticks.items()
         ]
         self._advance(ticks)
-        self._report(done)
+        yield from self._report(done)
         kept += self._told()
         done.log = chunks_to_bytes(kept) if kept else b""
         self._tally(done, begin)
-        return done
 
     def replay(self, log: bytes) -> None:
         """Take in again what `apply` has logged; nobody is answered."""
@@ -160,7 +167,7 @@ class Shard:
     def _groups(self) -> dict[str, Group]:
         return {name: group for engine in self._engines for name, group in engine.groups.items()}
 
-    def _change(self, chunk: Chunk, done: Done) -> None:
+    def _change(self, chunk: Chunk, done: Done) -> Pieces:
         outcome = changes.apply(self._groups(), chunk.table())
         done.tally["added"] += outcome.added
         done.tally["removed"] += outcome.removed
@@ -173,9 +180,9 @@ class Shard:
             )
             nothing = pa.nulls(n, pa.string())
             columns = [source, event, reason, nothing, nothing]
-            done.emit(LETTERS, packed(pa.table(columns, schema=LETTER_SCHEMA)))
+            yield LETTERS, packed(pa.table(columns, schema=LETTER_SCHEMA))
 
-    def _take(self, chunk: Chunk, name: str, done: Done) -> None:
+    def _take(self, chunk: Chunk, name: str, done: Done) -> Pieces:
         self._now_us = chunk.time_us
         if not chunk.owned or not chunk.n_rows:
             self._keep(chunk, name)
@@ -183,17 +190,17 @@ class Shard:
         engine, table = self._engines[chunk.part], chunk.table()
         is_counted = self.spec.plan.counter(name) == chunk.part
         before = engine.counters(name)
-        for piece, noted in self._pieces(chunk.part, table, _noted(chunk)):
+        for piece, noted in self._cut(chunk.part, table, _noted(chunk)):
             events, rows = piece[EVENT].combine_chunks(), piece.drop_columns([EVENT])
             if self.spec.plan.parts[chunk.part].deal == "windows":
                 engine.store(name, rows, noted=noted)
             else:
                 found = engine.push(name, rows, noted=noted)
-                n_written = self._write(done, name, found, events)
+                n_written = yield from self._write(done, name, found, events)
                 self._per_row[chunk.part] = n_written / max(1, piece.num_rows)
             letters = engine.dead_letters(take=True)
             if is_counted and letters.num_rows:
-                done.emit(LETTERS, packed(_letters(letters, events)))
+                yield LETTERS, packed(_letters(letters, events))
         if is_counted:
             after = engine.counters(name)
             for what in COUNTERS:
@@ -205,14 +212,14 @@ class Shard:
         engine.store(name, chunk.table().drop_columns([EVENT]), noted=_noted(chunk))
         engine.dead_letters(take=True)
 
-    def _report(self, done: Done) -> None:
+    def _report(self, done: Done) -> Pieces:
         """Answer windows, when all rows are there and the time is known; no event stands for it."""
         nobody = pa.nulls(1, self.spec.output.event)
         for part, engine in self._windows():
             found = engine.report(self.spec.plan.share(part, self.number))
             for template, answer in found.items():
                 (name,) = engine.groups[template].inputs
-                self._write(done, name, {template: answer}, nobody)
+                yield from self._write(done, name, {template: answer}, nobody)
 
     def _told(self) -> Iterator[Chunk]:
         """What was reported and would not follow from the rows again, bit by bit."""
@@ -229,7 +236,9 @@ class Shard:
             if part.deal == "windows":
                 yield part, engine
 
-    def _write(self, done: Done, name: str, found: Mapping[str, Answer], events: pa.Array) -> int:
+    def _write(
+        self, done: Done, name: str, found: Mapping[str, Answer], events: pa.Array
+    ) -> Generator[tuple[int, bytes], None, int]:
         """Hand over what an input brought; returns how much it was."""
         n_answers = n_affected = 0
         for template, answer in found.items():
@@ -237,13 +246,13 @@ class Shard:
                 n_answers += rows.num_rows
                 n_affected += self.spec.output.n_affected(rows)
                 shared = {"template": template, "input": name, "registry": self.registry}
-                done.emit(ANSWERS, packed(rows, **shared))
+                yield ANSWERS, packed(rows, **shared)
         done.tally["answers"] += n_answers
         done.tally["affected"] += n_affected
         # Counts are small however many queries they count.
         return n_answers if self.spec.form == "counts" else n_affected
 
-    def _pieces(
+    def _cut(
         self, part: int, table: pa.Table, noted: Noted | None
     ) -> Iterator[tuple[pa.Table, Noted | None]]:
         """Rows that are pushed together, with those that are noted among them."""

@@ -6,17 +6,19 @@ timestamp, text string; columns of other types cannot be asked about and are lef
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeGuard
 
-from pyspark.sql import DataFrame, functions, types
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, functions, types
 
 from standfast.errors import BadInput
-from standfast.model.names import is_identifier, shown
+from standfast.model.names import alike, is_identifier, shown
 from standfast.model.query import Kind
 from standfast.model.stream import Input
+from standfast.spark.arriving import FILE
 
 KINDS: dict[type[types.DataType], Kind] = {
     types.ByteType: "int64",
@@ -36,6 +38,8 @@ SPARK_TYPES: dict[Kind, types.DataType] = {
     "timestamp": types.TimestampType(),
     "string": types.StringType(),
 }
+USABLE = "whole numbers, floats, text, dates and timestamps can be used, under plain names; cast it"
+_ZONELESS = (types.DateType, types.TimestampNTZType)
 _UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 10**6, "minute": 60 * 10**6,
           "hour": 3600 * 10**6, "day": 86400 * 10**6}  # fmt: skip
 
@@ -75,11 +79,36 @@ def read(
 
 
 def taken(source: Source, declared: Input) -> DataFrame:
-    """The columns of a source that are declared, each of the type of its kind."""
+    """The columns of a source that are declared.
+
+    Rows of a table replace each other, so they also say which files they come from, if it is files.
+    """
     frame = source.frame
-    return frame.select(
-        *(functions.col(name).cast(SPARK_TYPES[kind]) for name, kind in declared.columns.items())
-    )
+    files = _files(frame) if declared.key else []
+    return frame.select(*(typed(frame, name) for name in declared.columns), *files)
+
+
+def typed(frame: DataFrame, name: str) -> Column:
+    """A column in the type of its kind.
+
+    Dates and times without a zone stay: Spark would read them in the zone of the session, and they
+    are UTC everywhere else (`arriving.in_utc`).
+    """
+    found = type(frame.schema[name].dataType)
+    column = functions.col(name)
+    return column if found in _ZONELESS else column.cast(SPARK_TYPES[KINDS[found]])
+
+
+def _files(frame: DataFrame) -> list[Column]:
+    """What is known about the files that rows come from: nothing, if it is not files."""
+    try:
+        file = frame.metadataColumn("_metadata")
+        parts = (file.file_modification_time, file.file_path, file.file_block_start)
+        found = [part.alias(name) for part, name in zip(parts, FILE, strict=True)]
+        frame.select(*found)
+    except AnalysisException:
+        return []
+    return found
 
 
 def kinds_of(schema: types.StructType) -> dict[str, Kind]:
@@ -90,6 +119,16 @@ def kinds_of(schema: types.StructType) -> dict[str, Kind]:
         if kind is not None and is_identifier(field.name):
             found[field.name] = kind
     return found
+
+
+def unusable(sources: Mapping[str, Source]) -> dict[str, tuple[str, str]]:
+    """The columns that are left out, lower case, with the input that has it and the type."""
+    return {
+        field.name.casefold(): (name, field.dataType.simpleString())
+        for name, source in sources.items()
+        for field in source.frame.schema
+        if type(field.dataType) not in KINDS
+    }
 
 
 def microseconds(text: str | timedelta) -> int:
@@ -112,11 +151,12 @@ def _source(name: str, given: object) -> Source:
             f"input {name!r} is {shown(given)}, not a DataFrame",
             hint="pass a DataFrame or a Source",
         )
-    doubled = {c for c in source.frame.columns if source.frame.columns.count(c) > 1}
-    if doubled:
-        raise BadInput(
-            f"input {name!r} has the column {min(doubled)!r} twice", hint="rename or drop one"
-        )
+    twice = alike(source.frame.columns)
+    if twice:
+        first, second = twice
+        what = f"column {first!r} twice" if first == second else f"columns {first!r} and {second!r}"
+        why = "" if first == second else ", which Spark does not tell apart"
+        raise BadInput(f"input {name!r} has the {what}{why}", hint="rename or drop one")
     if source.key is not None and (source.id or source.time):
         raise BadInput(
             f"input {name!r} is a table, because it has a key; tables have neither id nor time",
@@ -127,11 +167,16 @@ def _source(name: str, given: object) -> Source:
 
 def _declared(name: str, source: Source, lateness: int | None) -> Input:
     kinds = kinds_of(source.frame.schema)
+    if not kinds:
+        found = ", ".join(f"{f.name} is {f.dataType.simpleString()}" for f in source.frame.schema)
+        what = f"input {name!r} has no column that can be used: {found or 'it has none at all'}"
+        raise BadInput(what, hint=USABLE)
     for what, column in (("time", source.time), ("id", source.id)):
         _refuse_unknown(name, what, column, source, kinds)
     if source.key is not None:
-        for column in [source.key] if isinstance(source.key, str) else source.key:
-            _refuse_unknown(name, "key", column, source, kinds)
+        key: object = source.key
+        for part in key if isinstance(key, Iterable) and not isinstance(key, str) else [key]:
+            _refuse_unknown(name, "key", part, source, kinds)
         return Input.table(name, kinds, key=source.key)
     times = [column for column, kind in kinds.items() if kind == "timestamp"]
     time = source.time or (times[0] if len(times) == 1 and lateness is not None else None)
@@ -148,7 +193,7 @@ def _refuse_unknown(
         found = source.frame.schema[column].dataType.simpleString()
         raise BadInput(
             f"input {name!r}: the {what} column {column!r} is {found}",
-            hint="whole numbers, floats, text, dates and timestamps can be used; cast it",
+            hint=USABLE,
         )
 
 

@@ -46,10 +46,15 @@ class Spec:
     def output(self) -> Output:
         """The form of the answers, with the columns that the templates select."""
         ids = [ARROW_TYPES[i.columns[i.id]] for i in self.inputs.values() if i.id is not None]
+        return output_of(self.form, self.results, ids)
+
+    @cached_property
+    def results(self) -> dict[str, pa.Schema]:
+        """The columns of the results of each template."""
         results: dict[str, pa.Schema] = {}
         for part in self.plan.parts:
             results |= {n: group.schema for n, group in self.engine(part).groups.items()}
-        return output_of(self.form, {name: results[name] for name in self.templates}, ids)
+        return {name: results[name] for name in self.templates}
 
     @cached_property
     def names(self) -> list[str]:

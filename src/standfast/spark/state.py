@@ -66,10 +66,10 @@ def read_meta(cells: Cells, brief: Brief) -> Meta:
         )
     if meta.digest != brief.digest:
         raise WrongState(
-            "the checkpoint was written by a job with other inputs or templates, or by an earlier "
-            "version that dealt its rows otherwise",
-            hint="go on with the same inputs and templates in the same order, and with windows in "
-            "the same form of output, or start with a new checkpoint",
+            "the checkpoint was written by a job with other inputs or templates, or another "
+            "watermark, or by an earlier version that dealt its rows otherwise",
+            hint="go on with the same inputs and templates in the same order, the same watermark, "
+            "and with windows in the same form of output, or start with a new checkpoint",
         )
     return meta
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ TOLD = 3  # in logs only: what was reported of a template, `name` being its numb
 NO_TIME = -1  # of a tick that only asks a shard to take part
 # Columns of notes: the id and the time of a row, and which of the chunk's rows it stands before.
 NOTES = ("id", "time", "before")
+PLACE = b"standfast file"  # in the schema of rows: the file of a chunk, as `arriving` says it
 _SIZE = struct.Struct(">Q")
 
 
@@ -59,10 +60,22 @@ class Chunk(NamedTuple):
         rest = tables(self.body)[1:]
         return rest[0] if rest else None
 
+    def place(self) -> tuple[Any, ...]:
+        """When the file of the rows was modified, its name, and where in it they begin."""
+        said = (pa.ipc.open_stream(pa.py_buffer(self.body)).schema.metadata or {}).get(PLACE)
+        return () if said is None else tuple(json.loads(said))
 
-def in_order(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """Changes first, then the rows input by input, each as its tasks made them."""
-    return sorted(chunks, key=lambda c: (c.kind, c.name, c.task, c.number, c.part))
+
+def in_order(chunks: Iterable[Chunk], tables: Collection[int] = ()) -> list[Chunk]:
+    """Changes first, then the rows input by input, each as its tasks made them.
+
+    Rows of tables, which are inputs by number, come file by file before that.
+    """
+
+    def place(chunk: Chunk) -> tuple[Any, ...]:
+        return chunk.place() if chunk.kind == ROWS and chunk.name in tables else ()
+
+    return sorted(chunks, key=lambda c: (c.kind, c.name, place(c), c.task, c.number, c.part))
 
 
 def to_ipc(table: pa.Table) -> bytes:

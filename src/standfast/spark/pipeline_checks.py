@@ -1,0 +1,112 @@
+"""What sections of a pipeline file must say together, and what is at the paths that they name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from standfast.errors import BadInput, StandfastError
+from standfast.model.stream import Input
+from standfast.spark.outputs import form_of, output_of
+from standfast.spark.spec import Spec
+from standfast.spark.toml_text import Section
+
+if TYPE_CHECKING:
+    from standfast.spark.pipeline_file import Pipeline, Rows
+
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_PATTERN = re.compile(r"[*?\[{]")
+
+
+def check_source(section: Section, path: str, *, stream: bool) -> None:
+    """Note a path where there is nothing, or nothing that a stream can be read from."""
+    if not path or ADDRESS.match(path) or _PATTERN.search(path):
+        return
+    if not os.path.exists(path):
+        hint = "paths are relative to the folder of the pipeline file"
+        section.wrong("path", f"{section.title} there is nothing at {path}", hint)
+    elif stream and not os.path.isdir(path):
+        hint = "name the folder that it stands in, or add stream = false"
+        section.wrong("path", f"{section.title} is a stream, and {path} is a file", hint)
+
+
+def check_together(
+    sections: Mapping[str, Section], pipeline: Pipeline, declared: Mapping[str, Input]
+) -> None:
+    """Note what is wrong between the sections of a file that has no other mistakes."""
+    _check_job(sections["job"], pipeline)
+    _check_selected(sections["templates"], pipeline, declared)
+    _check_folders(sections["output"], sections["job"], pipeline)
+
+
+def _check_job(section: Section, pipeline: Pipeline) -> None:
+    job = pipeline.job
+    if pipeline.streams and not job.checkpoint:
+        hint = 'add checkpoint = "folder" to [job]: the next start continues from there'
+        section.wrong("checkpoint", "a job that reads a stream needs a checkpoint", hint)
+    if job.watermark and not any(i.event_time for i in pipeline.inputs.values()):
+        hint = "say which column is the time of an input: time = "
+        section.wrong("watermark", "a watermark needs an input that has a time", hint)
+
+
+def _check_selected(section: Section, pipeline: Pipeline, declared: Mapping[str, Input]) -> None:
+    """Have the answers' columns judged as the job will, template by template."""
+    form = form_of(pipeline.output.form)
+    sqls = {name: template.sql for name, template in pipeline.templates.items()}
+    strategies = {name: template.strategy for name, template in pipeline.templates.items()}
+    try:
+        results = Spec(declared, sqls, strategies, form, 1).results
+    except StandfastError as error:
+        section.wrong("", error.message, error.hint)
+        return
+    some: dict[str, pa.Schema] = {}
+    for name, table in section.tables().items():
+        some[name] = results[name]
+        try:
+            output_of(form, some, [])
+        except BadInput as error:
+            table.wrong("sql" if "sql" in table else "file", error.message, error.hint)
+            return
+
+
+def _check_folders(output: Section, job: Section, pipeline: Pipeline) -> None:
+    """Note folders that cannot be written to, or that something else is in."""
+    read = {f"[inputs.{name}]": spec.rows for name, spec in pipeline.inputs.items()}
+    read["[queries]"] = pipeline.queries
+    written = [(output, "path", pipeline.output.path), (job, "checkpoint", pipeline.job.checkpoint)]
+    for section, key, path in written:
+        if not path:
+            continue
+        file = _file_on_the_way(path)
+        if file:
+            what = f"{section.title} {key} cannot be a folder: {file} is a file"
+            section.wrong(key, what, "name a folder; it is made if it is not there")
+        for title, rows in read.items():
+            if _is_inside(path, rows):
+                what = f"{section.title} {key} lies in the folder that {title} is read from"
+                section.wrong(key, what, "name another folder: what is written would be read")
+    if pipeline.job.checkpoint and _plain(pipeline.job.checkpoint) == _plain(pipeline.output.path):
+        what = "[job] checkpoint is the folder that answers are written to"
+        job.wrong("checkpoint", what, "name another folder")
+
+
+def _file_on_the_way(path: str) -> str | None:
+    """The file that stands where a folder should be, if there is one."""
+    if ADDRESS.match(path):
+        return None
+    nearest = next(p for p in (Path(path), *Path(path).parents) if p.exists())
+    return None if nearest.is_dir() else str(nearest)
+
+
+def _is_inside(path: str, rows: Rows) -> bool:
+    """Whether a path is the folder that rows are read from, or in it; Spark looks into folders."""
+    return bool(rows.path) and f"{_plain(path)}/".startswith(f"{_plain(rows.path)}/")
+
+
+def _plain(path: str) -> str:
+    return path.rstrip("/") if ADDRESS.match(path) else os.path.realpath(path)
