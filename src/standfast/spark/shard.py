@@ -169,7 +169,8 @@ class Shard:
         if chunk.owned and outcome.refused:
             n = len(outcome.refused)
             source, event, reason = (
-                pa.array(column, pa.string()) for column in zip(*outcome.refused, strict=True)
+                pa.array(column, pa.string())
+                for column in list(zip(*outcome.refused, strict=True))[:3]
             )
             nothing = pa.nulls(n, pa.string())
             columns = [source, event, reason, nothing, nothing]
