@@ -87,10 +87,12 @@ def is_snapshot_due(meta: Meta, n_bytes: int) -> bool:
 
 
 def write_log(cells: Cells, meta: Meta, data: bytes, nonce: str) -> Meta:
-    """Append a micro-batch to the log."""
-    n_pieces = _write(cells, meta.first + len(meta.pieces), data)
+    """Append a micro-batch to the log, if it left anything behind."""
+    pieces = meta.pieces
+    if data:
+        pieces += (_write(cells, meta.first + len(meta.pieces), data),)
     new = replace(
-        meta, version=meta.version + 1, nonce=nonce, pieces=(*meta.pieces, n_pieces),
+        meta, version=meta.version + 1, nonce=nonce, pieces=pieces,
         log_bytes=meta.log_bytes + len(data),
     )  # fmt: skip
     cells.write_meta(json.dumps(asdict(new)))
