@@ -109,3 +109,11 @@ def test_first_state_is_told_once_on_spark_over_a_restart(
     assert [c["queries"] for c in counts] == [2] * 4
     assert all(c["state_bytes"] >= counts[0]["state_bytes"] > 0 for c in counts)
     assert all(c["memory_bytes"] >= counts[0]["memory_bytes"] > 0 for c in counts)
+
+
+def test_one_shard_counts_the_changes_that_all_have() -> None:
+    """A shard that began later than others counted them once more."""
+    ((_, tallies),) = played(4, [pa.table({"v": [1.0]})])
+    assert [tally["added"] for tally in tallies] == [2, 0, 0, 0]
+    assert [tally["refused"] for tally in tallies] == [1, 0, 0, 0]
+    assert [tally["queries"] for tally in tallies] == [2, 2, 2, 2]

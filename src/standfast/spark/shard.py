@@ -162,11 +162,13 @@ class Shard:
 
     def _change(self, chunk: Chunk, done: Done) -> None:
         outcome = changes.apply(self._groups(), chunk.table())
+        if not chunk.owned:  # every shard has the same changes, and one tells of them
+            return
         done.tally["added"] += outcome.added
         done.tally["removed"] += outcome.removed
         done.tally["repeated"] += outcome.repeated
         done.tally["refused"] += len(outcome.refused)
-        if chunk.owned and outcome.refused:
+        if outcome.refused:
             n = len(outcome.refused)
             source, event, reason = (
                 pa.array(column, pa.string())
