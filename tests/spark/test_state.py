@@ -104,7 +104,9 @@ def test_another_number_of_shards_is_refused_with_what_to_do() -> None:
     state.write_snapshot(cells, state.read_meta(cells, spec_of(2).brief), b"x", "a")
     with pytest.raises(WrongState, match="written with 2 shards, the job has 4") as caught:
         state.read_meta(cells, spec_of(4).brief)
-    assert caught.value.hint == "go on with shards = 2, or start with a new checkpoint"
+    assert caught.value.hint == (
+        "go on with shards = 2, or start with a new checkpoint and a new output folder"
+    )
 
 
 def test_another_job_is_refused_and_another_strategy_is_not() -> None:

@@ -22,6 +22,8 @@ from standfast.spark.brief import Brief
 PIECE = 1 << 20
 # The log may grow to this part of the snapshot, and to this many entries, before a new snapshot.
 LOG_SHARE, LOG_LEAST, LOG_ENTRIES = 2, 4 << 20, 1000
+# In the old folder of answers the new ones would lie beside those of the old checkpoint.
+AFRESH = "start with a new checkpoint and a new output folder"
 
 
 class Cells(Protocol):
@@ -62,14 +64,14 @@ def read_meta(cells: Cells, brief: Brief) -> Meta:
     if meta.n_shards != brief.n_shards:
         raise WrongState(
             f"the checkpoint was written with {meta.n_shards} shards, the job has {brief.n_shards}",
-            hint=f"go on with shards = {meta.n_shards}, or start with a new checkpoint",
+            hint=f"go on with shards = {meta.n_shards}, or {AFRESH}",
         )
     if meta.digest != brief.digest:
         raise WrongState(
             "the checkpoint was written by a job with other inputs or templates, or by an earlier "
             "version that dealt its rows otherwise",
             hint="go on with the same inputs and templates in the same order, and with windows in "
-            "the same form of output, or start with a new checkpoint",
+            f"the same form of output, or {AFRESH}",
         )
     return meta
 
