@@ -59,7 +59,10 @@ def kills_of(text: str, home: str) -> list[Kill]:
 
 
 class Landed(NamedTuple):
-    """What came of a kill: whether it hit a living process, and at the moment it was aimed at."""
+    """What came of a kill: whether it hit a living process, and at the moment it was aimed at.
+
+    A kill at any time is aimed at no moment, and counts as in it.
+    """
 
     kill: Kill
     batch: int
@@ -69,6 +72,7 @@ class Landed(NamedTuple):
     def __str__(self) -> str:
         what = "killed" if self.has_hit else "MISSED"
         when = "in the moment" if self.in_moment else "after it"
+        when = "at any time" if self.kill.moment == "any" else when
         return f"{self.kill!s:16} micro-batch {self.batch:3}  {what}, {when}"
 
 
@@ -175,14 +179,11 @@ class Run:
         def is_ready() -> bool:
             if is_now(self.watched):
                 chosen[:] = self._targets(kill.target)
-            return bool(chosen)
+            # To choose takes a while, in which the moment may have gone.
+            return bool(chosen) and is_now(self.watched)
 
         self._wait_for(is_ready, f"the moment of {kill}", alive=True)
-        batch = self.watched.planned()
-        has_hit = processes.kill(chosen)
-        # A driver that is dead leaves everything as it was; others may have gone on.
-        in_moment = is_now(self.watched) if kill.target == "driver" else True
-        return Landed(kill, batch, has_hit, in_moment)
+        return struck(kill, self.watched, chosen)
 
     def _targets(self, target: str) -> list[Process]:
         """The processes that such a kill ends; none if there are none just now."""
@@ -225,6 +226,17 @@ class Run:
     def _log(self) -> str:
         path = self.folder / f"driver{self._starts}.log"
         return path.read_text(errors="replace")[-3000:]
+
+
+def struck(kill: Kill, watched: Watched, chosen: Sequence[Process]) -> Landed:
+    """Kill these processes, and judge whether that was in the moment."""
+    is_now, batch = MOMENTS[kill.moment], watched.planned()
+    was_now = is_now(watched)
+    has_hit = processes.kill(chosen)
+    # A driver that is dead leaves everything as it was. Without another process the job may go on
+    # while that one dies, so there it is the time of the signal that is judged.
+    in_moment = is_now(watched) if kill.target == "driver" else was_now
+    return Landed(kill, batch, has_hit, in_moment)
 
 
 def run(

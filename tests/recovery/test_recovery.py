@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 from tests.recovery import processes
-from tests.recovery.harness import Kill, Landed, Report, kills_of, run
+from tests.recovery.harness import TARGETS, Kill, Landed, Report, kills_of, run, struck
 from tests.recovery.history import FORM, WORLD, expected, files_of, history_of, tasks_of
 from tests.recovery.watching import MOMENTS, Watched
 from tests.spark.reference import Embedded, Played
@@ -118,6 +118,26 @@ def test_a_kill_has_hit_only_what_was_alive():
     assert sleeper.wait() == -9
     assert processes.read(sleeper.pid) is None
     assert not processes.kill([])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_kill_is_in_its_moment_only_if_the_job_is(target, tmp_path):
+    """Every kill but those of drivers counted as in its moment, whenever it came."""
+    watched = Watched(tmp_path / "checkpoint", tmp_path / "out")
+    landed = []
+    for path in ("offsets/0", "state/0/0/1.changelog", "commits/0"):
+        (tmp_path / "checkpoint" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "checkpoint" / path).touch()
+        sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        landed.append(struck(Kill(target, "commit"), watched, [processes.read(sleeper.pid)]))
+        sleeper.wait()
+    assert [one.has_hit for one in landed] == [True] * 3
+    assert [one.in_moment for one in landed] == [False, True, False]
+    assert report_of(landed[1]).faults() == []
+    assert report_of(landed[2]).faults() == ["0 of 1 aimed kills met their moment"]
+    at_any_time = struck(Kill(target, "any"), watched, [])
+    assert (at_any_time.has_hit, at_any_time.in_moment) == (False, True)
+    assert str(at_any_time).endswith("MISSED, at any time")
 
 
 def test_the_moment_of_a_job_is_read_from_its_files(tmp_path):

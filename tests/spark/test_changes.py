@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -33,6 +35,19 @@ def rows(*changes: tuple[Any, ...]) -> pa.Table:
 
 def counts(outcome: Outcome) -> tuple[int, int, int, int]:
     return outcome.added, outcome.removed, outcome.repeated, len(outcome.refused)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
+    """How many rows each call of a method of groups has had, from now on."""
+    calls: list[int] = []
+    original = getattr(Group, name)
+
+    def call(group: Group, given: Any) -> Any:
+        calls.append(len(given))
+        return original(group, given)
+
+    monkeypatch.setattr(Group, name, call)
+    return calls
 
 
 def test_changes_are_applied_in_their_order() -> None:
@@ -100,14 +115,86 @@ def test_a_whole_file_that_comes_again_costs_no_try_for_each_query(
 ) -> None:
     known = groups()
     batch = rows(*[("low", "add", i, 0.0, 1.0 + i) for i in range(20_000)])
-    calls: list[int] = []
-    original = Group.asked
-
-    def counted(group: Group, params: pa.Table) -> Any:
-        calls.append(params.num_rows)
-        return original(group, params)
-
     apply(known, batch)
-    monkeypatch.setattr(Group, "asked", counted)
+    calls = counted(monkeypatch, "asked")
     assert counts(apply(known, batch)) == (0, 0, 20_000, 0)
     assert calls == [20_000]
+
+
+def test_templates_that_take_turns_are_added_in_one_call_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each row was a call of its own: 16,000 of them took half a minute."""
+    known, calls = groups(), counted(monkeypatch, "add")
+    pairs = [(("low", "add", i, 0.0, 1.0), ("named", "add", i, 0.0, None, "x")) for i in range(500)]
+    outcome = apply(known, rows(*(row for pair in pairs for row in pair)))
+    assert counts(outcome) == (1000, 0, 0, 0)
+    assert calls == [500, 500]
+
+
+def test_queries_that_are_replaced_cost_one_call_for_all_that_go_and_one_for_all_that_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = groups()
+    apply(known, rows(*[("low", "add", i, 0.0, 1.0) for i in range(500)]))
+    added, removed = counted(monkeypatch, "add"), counted(monkeypatch, "remove")
+    pairs = [(("low", "remove", i), ("low", "add", i, 5.0, 6.0)) for i in range(500)]
+    outcome = apply(known, rows(*(row for pair in pairs for row in pair)))
+    assert counts(outcome) == (500, 500, 0, 0)
+    assert (added, removed) == ([500], [500])
+
+
+def test_a_query_that_is_wrong_at_first_is_added_by_the_row_after_it() -> None:
+    """The third row was refused, because it was tried together with the second."""
+    known = groups()
+    again = ("low", "add", 1, 0.0, 1.0)
+    outcome = apply(known, rows(("low", "add", 1, float("nan"), 1.0), again, again))
+    assert counts(outcome) == (1, 0, 1, 1)
+
+
+def drawn(rng: Random, n: int) -> list[tuple[Any, ...]]:
+    """Changes of few ids, so that they meet; some are bad in one way or another."""
+    found: list[tuple[Any, ...]] = []
+    for _ in range(n):
+        template = rng.choice(["low", "named"] * 10 + ["lwo", "", None])
+        op = rng.choice(["add"] * 10 + ["remove"] * 8 + ["drop", None])
+        low = rng.choice([0.0, 1.0, 1.0, float("nan"), None])
+        who = rng.choice(["x", "y", None])
+        found.append(
+            (template, op, rng.choice([*range(8), None]), low, rng.choice([1.0, 2.0]), who)
+        )
+    return found
+
+
+def held(known: dict[str, Group]) -> list[tuple[Any, ...]]:
+    """What the queries of all groups are called and ask."""
+    found = []
+    for name, group in known.items():
+        registry = group.registry
+        for slot in registry.living():
+            bounds = (*registry.lows[:, slot].tolist(), *registry.highs[:, slot].tolist())
+            found.append((name, int(registry.ids[slot]), *bounds))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_changes_do_together_what_they_do_one_by_one(seed: int) -> None:
+    rng, together, alone = Random(seed), groups(), groups()
+    total = np.zeros(4, int)
+    for _ in range(6):
+        batch = rows(*drawn(rng, rng.choice([1, 20, 120])))
+        outcome = apply(together, batch)
+        each = [apply(alone, batch.slice(i, 1)) for i in range(batch.num_rows)]
+        assert counts(outcome) == tuple(np.sum([counts(one) for one in each], axis=0))
+        reasons = [refusal[:3] for one in each for refusal in one.refused]
+        assert [refusal[:3] for refusal in outcome.refused] == reasons, "in the order of the rows"
+        assert held(together) == held(alone)
+        total += counts(outcome)
+    assert min(total) > 0, "everything happened"
+    for known in (together, alone):
+        for group in known.values():
+            group.check()
+
+
+def test_no_changes_change_nothing() -> None:
+    assert counts(apply(groups(), rows(("low", "add", 1, 0.0, 1.0)).slice(1))) == (0, 0, 0, 0)

@@ -130,7 +130,7 @@ def test_a_checkpoint_refuses_another_number_of_shards_and_says_what_to_do(spark
         streamed(job_of(spark, SMALL, tmp_path, shards=shards), SMALL, tmp_path)
     said = str(refused.value)
     assert f"the checkpoint was written with 2 shards, the job has {shards}" in said
-    assert "hint: go on with shards = 2, or start with a new checkpoint" in said
+    assert "go on with shards = 2, or start with a new checkpoint and a new output folder" in said
 
 
 @pytest.mark.sweep

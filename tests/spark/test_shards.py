@@ -164,19 +164,21 @@ def test_the_numbers_of_shards_are_ints_and_stay_when_more_are_added() -> None:
     assert shard_keys(5) == keys[:5]
 
 
-def test_the_first_shard_takes_part_in_every_micro_batch() -> None:
-    """It refuses a state of another number of shards; a new shard would begin with nothing."""
+@pytest.mark.parametrize("n_shards", [1, 2, 4])
+def test_every_shard_takes_part_in_every_micro_batch(n_shards: int) -> None:
+    """It was only the first, and what others should have told waited for their first rows."""
     inputs = {name: INPUTS[name] for name in ("s", "d")}
-    spec = Spec(inputs, {"q": SELECT.format("s", "d", "k", "k")}, {}, "pairs", 4)
-    asked = 0
+    spec = Spec(inputs, {"q": SELECT.format("s", "d", "k", "k")}, {}, "pairs", n_shards)
+    everybody, asked = list(range(n_shards)), 0
     for key in range(20):
         chunks = packed(spec, 0, pa.table({"k": [key], "name": ["x"], "v": [0.5], "id": [1]}))
-        assert 0 in {shard for shard, _ in chunks}
+        assert sorted(shard for shard, _ in chunks) == everybody, "each once"
         ticks = [chunk for _, chunk in chunks if chunk.kind == TICK]
-        assert [chunk.time_us for chunk in ticks] in ([], [NO_TIME])
+        assert all(chunk.time_us == NO_TIME for chunk in ticks)
         asked += len(ticks)
-    assert 0 < asked < 20
-    assert packed(spec, 0, pa.table({"k": [0]}).slice(1)) == []
+    assert asked == (40 if n_shards == 4 else 0), "one bucket of two has the row"
+    idle = packed(spec, 0, pa.table({"k": [0]}).slice(1))
+    assert [(shard, chunk.kind) for shard, chunk in idle] == [(s, TICK) for s in everybody]
 
 
 def test_the_hash_is_that_of_spark() -> None:

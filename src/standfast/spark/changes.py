@@ -1,9 +1,14 @@
 """Changes of the standing queries: adds and removes that come as rows, good or bad.
 
-A batch of changes is applied in runs of one template and one operation, in the order in which the
-rows stand. A run that is refused is halved until the bad rows stand alone, so one bad bound costs a
-few tries and stops nothing. The same query added again changes nothing and is counted as repeated;
-another query under a taken id is refused.
+    rows       low +1   named +1   low +2   low -1   named +2   low +1
+    by turns   low +1 +2 | low -1 | low +1        named +1 +2
+
+What becomes of the changes is what would become of them one by one, in the order in which the rows
+stand. Only the order of each id of each template matters for that, so the first changes of all ids
+of a template are applied together, then the second ones, and so on. Rows that are refused together
+are halved until the bad ones stand alone, so one bad bound costs a few tries and stops nothing. The
+same query added again changes nothing and is counted as repeated; another query under a taken id is
+refused.
 """
 
 from __future__ import annotations
@@ -14,22 +19,26 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from standfast.arrays import Int64s
 from standfast.engine.group import Group
 from standfast.errors import StandfastError
 from standfast.model.names import did_you_mean, shown
 
 ADD, REMOVE = "add", "remove"
+ROW = "standfast row"  # where a change stands; no user's column is called so
 
 
 class Refusal(NamedTuple):
-    """A change that was not applied: which, and why."""
+    """A change that was not applied: which, why, and in which row it stood."""
 
     template: str
     id: str
     reason: str
+    row: int
 
 
 @dataclass
@@ -43,62 +52,78 @@ class Outcome:
 
 
 def apply(groups: dict[str, Group], changes: pa.Table) -> Outcome:
-    """Apply rows of (template, op, id, parameters) in their order."""
-    outcome = Outcome()
-    for template, op, rows in _runs(changes):
+    """Apply rows of (template, op, id, parameters) as if one by one."""
+    outcome, n = Outcome(), changes.num_rows
+    if "op" not in changes.column_names:
+        changes = changes.append_column("op", pa.repeat(ADD, n))
+    changes = changes.append_column(ROW, pa.array(np.arange(n)))
+    for template, rows in _by(changes, "template"):
         group = groups.get(template or "")
         if group is None:
             hint = did_you_mean(str(template), groups, what="templates")
             _refuse(outcome, template, rows, f"there is no template {shown(template)}; {hint}")
-        elif op == ADD:
-            _add(group, rows, outcome)
-        elif op == REMOVE:
-            _remove(group, rows, outcome)
         else:
-            _refuse(outcome, template, rows, f"the operation {shown(op)} is neither add nor remove")
+            _change(group, rows, outcome)
+    outcome.refused.sort(key=lambda refusal: refusal.row)
     return outcome
 
 
-def _runs(changes: pa.Table) -> Iterator[tuple[str | None, str | None, pa.Table]]:
-    """Rows that stand together and have one template and one operation."""
-    n = changes.num_rows
-    if "op" not in changes.column_names:
-        changes = changes.append_column("op", pa.array([ADD] * n, pa.string()))
-    codes = [
-        pc.dictionary_encode(pc.fill_null(changes[name], "")).combine_chunks().indices.to_numpy()
-        for name in ("template", "op")
-    ]
-    is_edge = np.ones(n, np.bool_)
-    is_edge[1:] = (np.diff(codes[0]) != 0) | (np.diff(codes[1]) != 0)
-    edges = [*np.flatnonzero(is_edge).tolist(), n]
-    for first, last in pairwise(edges):
-        rows = changes.slice(first, last - first)
-        yield rows["template"][0].as_py(), rows["op"][0].as_py(), rows
+def _change(group: Group, rows: pa.Table, outcome: Outcome) -> None:
+    """Apply the changes of one template."""
+    is_known = pc.is_in(rows["op"], pa.array([ADD, REMOVE]))
+    for op, some in _by(rows.filter(pc.invert(is_known)), "op"):
+        reason = f"the operation {shown(op)} is neither add nor remove"
+        _refuse(outcome, group.name, some, reason)
+    rows = rows.filter(is_known)
+    _refuse(outcome, group.name, rows.filter(rows["id"].is_null()), "the id is null")
+    rows = rows.filter(rows["id"].is_valid())
+    for turn in _cut(rows, _ranks(rows["id"].to_numpy())):
+        is_added = pc.equal(turn["op"], ADD)
+        _remove(group, turn.filter(pc.invert(is_added)), outcome)
+        _add(group, turn.filter(is_added), outcome)
+
+
+def _by(rows: pa.Table, name: str) -> Iterator[tuple[str | None, pa.Table]]:
+    """The rows of each text in a column."""
+    codes = pc.dictionary_encode(rows[name], null_encoding="encode").combine_chunks().indices
+    for some in _cut(rows, codes.to_numpy()):
+        yield some[name][0].as_py(), some
+
+
+def _cut(rows: pa.Table, codes: npt.NDArray[Any]) -> Iterator[pa.Table]:
+    """The rows of each code, by the codes, in their order."""
+    order = np.argsort(codes, kind="stable")
+    if np.any(codes[:-1] > codes[1:]):
+        rows = rows.take(pa.array(order))
+    edges = np.flatnonzero(np.diff(codes[order], prepend=-1, append=-1))
+    for first, last in pairwise(edges.tolist()):
+        yield rows.slice(first, last - first)
+
+
+def _ranks(ids: Int64s) -> Int64s:
+    """How many rows with the same id stand before each."""
+    order = np.argsort(ids, kind="stable")
+    places, is_first = np.arange(ids.size), np.ones(ids.size, np.bool_)
+    is_first[1:] = ids[order][1:] != ids[order][:-1]
+    ranks = np.empty(ids.size, np.int64)
+    ranks[order] = places - np.maximum.accumulate(np.where(is_first, places, 0))
+    return ranks
 
 
 def _add(group: Group, rows: pa.Table, outcome: Outcome) -> None:
     """Register queries; those that are there already are only counted, if they ask the same."""
-    rows = _named(group, rows, outcome)
-    ids = rows["id"].to_numpy()
-    # A second row of one id is judged after the first, when the id is taken.
-    order, first = np.arange(ids.size), np.unique(ids, return_index=True)[1]
-    for some in (np.sort(first), np.setdiff1d(order, first)):
-        part = rows.take(pa.array(some)).select(["id", *(h.name for h in group.template.holes)])
-        taken = group.registry.slots_of(part["id"].to_numpy()) >= 0
-        for same in _tried(group, part.filter(pa.array(taken)), group.asked, outcome):
-            outcome.repeated += int(np.count_nonzero(same.result))
-            others = same.part.filter(pa.array(~same.result))
-            _refuse(outcome, group.name, others, "another query has this id; remove it first")
-        for done in _tried(group, part.filter(pa.array(~taken)), group.add, outcome):
-            outcome.added += done.part.num_rows
+    taken = group.registry.slots_of(rows["id"].to_numpy()) >= 0
+    for same in _tried(group, rows.filter(pa.array(taken)), group.asked, outcome):
+        outcome.repeated += int(np.count_nonzero(same.result))
+        others = same.part.filter(pa.array(~same.result))
+        _refuse(outcome, group.name, others, "another query has this id; remove it first")
+    for done in _tried(group, rows.filter(pa.array(~taken)), group.add, outcome):
+        outcome.added += done.part.num_rows
 
 
 def _remove(group: Group, rows: pa.Table, outcome: Outcome) -> None:
-    rows = _named(group, rows, outcome)
     ids = rows["id"].to_numpy()
-    known = np.zeros(ids.size, np.bool_)
-    known[np.unique(ids, return_index=True)[1]] = True
-    known &= group.registry.slots_of(ids) >= 0
+    known = group.registry.slots_of(ids) >= 0
     if known.any():
         group.remove(ids[known])
     outcome.removed += int(np.count_nonzero(known))
@@ -114,17 +139,18 @@ class _Done(NamedTuple):
 
 
 def _tried(
-    group: Group, params: pa.Table, call: Callable[[pa.Table], Any], outcome: Outcome
+    group: Group, rows: pa.Table, call: Callable[[pa.Table], Any], outcome: Outcome
 ) -> Iterator[_Done]:
     """Call with as many rows at once as go together; rows that are refused alone are written down.
 
     Yields what was accepted.
     """
-    waiting = [params] if params.num_rows else []
+    columns = ["id", *(hole.name for hole in group.template.holes)]
+    waiting = [rows] if rows.num_rows else []
     while waiting:
         part = waiting.pop()
         try:
-            result = call(part)
+            result = call(part.select(columns))
         except StandfastError as error:
             if part.num_rows == 1:
                 _refuse(outcome, group.name, part, error.message)
@@ -135,16 +161,8 @@ def _tried(
             yield _Done(part, result)
 
 
-def _named(group: Group, rows: pa.Table, outcome: Outcome) -> pa.Table:
-    """The rows that have an id; the others are refused."""
-    nameless = rows["id"].is_null()
-    if not rows["id"].null_count:
-        return rows
-    _refuse(outcome, group.name, rows.filter(nameless), "the id is null")
-    return rows.filter(pc.invert(nameless))
-
-
 def _refuse(outcome: Outcome, template: str | None, rows: pa.Table, reason: str) -> None:
     outcome.refused += [
-        Refusal(str(template), str(identity), reason) for identity in rows["id"].to_pylist()
+        Refusal(str(template), str(identity), reason, row)
+        for identity, row in zip(rows["id"].to_pylist(), rows[ROW].to_pylist(), strict=True)
     ]

@@ -40,10 +40,7 @@ COUNTS = (
     "answers", "affected", "registry", "queries", "stored", "state_bytes", "memory_bytes",
     "peak_bytes", "engine_us", "transfer_us", "state_us", "rebuilds",
 )  # fmt: skip
-WIDEST = frozenset(
-    ["added", "removed", "repeated", "refused", "registry", "queries", "peak_bytes", "engine_us",
-     "transfer_us", "state_us"]
-)  # fmt: skip
+WIDEST = frozenset(["registry", "queries", "peak_bytes", "engine_us", "transfer_us", "state_us"])
 # Answers of one piece; a piece is moved as a whole.
 PIECE = 1 << 18
 

@@ -1,8 +1,9 @@
 """From rows of a DataFrame to chunks for the shards, inside the tasks that read the source.
 
 Rows are gathered until a task has enough for a chunk, then cut by part, bucket and slice. A shard
-gets each chunk that it stores or answers; queries and times go to all shards. Where rows have ids
-and there are several buckets, a chunk also says which ids went to the others, and where they stood.
+gets each chunk that it stores or answers; queries and times go to all shards, and one that a task
+has nothing for is asked all the same. Where rows have ids and there are several buckets, a chunk
+also says which ids went to the others, and where they stood.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def pack_rows(
     """The chunks of one task's rows of the input with this number."""
     source = brief.inputs[brief.names[number]]
     seen = n_chunks = 0
-    is_met = False  # whether the first shard has any of the rows
+    met = set[int]()  # the shards that have any of the rows
     latest: int | None = None
     for table, arrived in _gathered(batches):
         events = (
@@ -90,15 +91,16 @@ def pack_rows(
             for shards, owner, n, body in _dealt(brief, part, number, table, notes):
                 chunk = Chunk(ROWS, number, p, place.task, n_chunks, False, n, arrived, body)
                 n_chunks += 1
-                is_met |= 0 in shards
+                met.update(shards)
                 rows += [(keys[s], chunk._replace(owned=s == owner)) for s in shards]
         yield _batch(rows)
-    if latest is not None and latest >= 0:
-        tick = Chunk(TICK, number, 0, place.task, 0, False, 0, latest, b"")
-        yield _batch([(key, tick) for key in keys])
-    elif seen and not is_met:
-        # The first shard is asked in every micro-batch: it knows whether the state fits the job.
-        yield _batch([(keys[0], Chunk(TICK, number, 0, place.task, 0, False, 0, NO_TIME, b""))])
+    # Every shard takes part in every micro-batch. It knows whether the state fits the job, has to
+    # answer for what the job started with, and tells how much it holds.
+    time = latest if latest is not None and latest >= 0 else NO_TIME
+    asked = [key for s, key in enumerate(keys) if time != NO_TIME or s not in met]
+    if asked:
+        tick = Chunk(TICK, number, 0, place.task, 0, False, 0, time, b"")
+        yield _batch([(key, tick) for key in asked])
 
 
 class Notes(NamedTuple):

@@ -169,14 +169,17 @@ class Shard:
 
     def _change(self, chunk: Chunk, done: Done) -> Pieces:
         outcome = changes.apply(self._groups(), chunk.table())
+        if not chunk.owned:  # every shard has the same changes, and one tells of them
+            return
         done.tally["added"] += outcome.added
         done.tally["removed"] += outcome.removed
         done.tally["repeated"] += outcome.repeated
         done.tally["refused"] += len(outcome.refused)
-        if chunk.owned and outcome.refused:
+        if outcome.refused:
             n = len(outcome.refused)
             source, event, reason = (
-                pa.array(column, pa.string()) for column in zip(*outcome.refused, strict=True)
+                pa.array(column, pa.string())
+                for column in list(zip(*outcome.refused, strict=True))[:3]
             )
             nothing = pa.nulls(n, pa.string())
             columns = [source, event, reason, nothing, nothing]

@@ -3,33 +3,69 @@
     path/batch=17/kind=answers/*.parquet       columns of the answers
     path/batch=17/kind=letters/*.parquet       the column `letter`
     path/batch=17/_SUCCESS                     written last: the micro-batch is whole
+    path/_standfast/7be0...                    the id of the streaming query, made first
 
 A micro-batch that comes again, after a crash between the sink and Spark's commit, replaces what it
-wrote before; its answers are the same, because they follow from the checkpoint and the input.
+wrote before; its answers are the same, because they follow from the checkpoint and the input. Those
+of another checkpoint are not: its micro-batches are other ones under the same numbers, so a folder
+belongs to one checkpoint, whose streaming query has the same id however often it is started.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from os import PathLike, fspath
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from standfast.spark.outputs import ANSWER, LETTER, LETTER_FIELDS
 from standfast.spark.pipeline import Job
+from standfast.spark.state import WrongState
+
+MARK = "_standfast"
+QUERY = "sql.streaming.queryId"  # Spark's name of the property
+STATIC = "static"  # in place of an id, where nothing streams
 
 
 def once(job: Job, path: str | PathLike[str]) -> Callable[[DataFrame, int], None]:
     """For `job.everything.writeStream.foreachBatch`: answers and dead letters, each batch once."""
-    names = job.everything.columns
+    names, known = job.everything.columns, set[str]()
 
     def write(frame: DataFrame, batch: int) -> None:
         assert frame.columns == names, "this sink takes job.everything"
+        query = frame.sparkSession.sparkContext.getLocalProperty(QUERY) or STATIC
+        if query not in known:
+            _claim(frame.sparkSession, fspath(path), query, batch)
+            known.add(query)
         target = f"{fspath(path)}/batch={batch}"
         frame.write.mode("overwrite").partitionBy("kind").parquet(target)
 
     return write
+
+
+def _claim(spark: SparkSession, path: str, query: str, batch: int) -> None:
+    """Mark the folder as that of a streaming query, unless another one has written to it.
+
+    Before 0.6.2 there was no mark. Then what lies there is the query's own, or will be replaced by
+    it, unless some of it is later than the micro-batch that the query is at.
+    """
+    system, at = _files(spark, path)
+    owners, batches = (
+        [status.getPath().getName() for status in system.globStatus(at(pattern)) or []]
+        for pattern in (f"{MARK}/*", "batch=[0-9]*")
+    )
+    latest = max((int(name.partition("=")[2]) for name in batches), default=-1)
+    if latest >= 0 and (query not in owners if owners else latest > batch):
+        raise WrongState(
+            f"the folder {path} has the answers of another checkpoint",
+            hint="go on with that checkpoint; a new checkpoint needs a new output folder, or this "
+            "one emptied",
+        )
+    if query not in owners:
+        system.delete(at(MARK), True)
+        system.mkdirs(at(f"{MARK}/{query}"))
 
 
 def answers(spark: SparkSession, job: Job, path: str | PathLike[str]) -> DataFrame:
@@ -53,9 +89,16 @@ def _written(spark: SparkSession, job: Job, path: str | PathLike[str], kind: str
 
 def _whole_batches(spark: SparkSession, path: str) -> list[str]:
     """The folders of micro-batches that were written to their end, wherever the path leads."""
+    system, at = _files(spark, path)
+    found = system.globStatus(at("batch=*/_SUCCESS")) or []
+    return [str(status.getPath().getParent()) for status in found]
+
+
+def _files(spark: SparkSession, path: str) -> tuple[Any, Callable[[str], Any]]:
+    """The file system that a folder is in, and what its files are called there."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None, "the session has ended"
-    pattern = jvm.org.apache.hadoop.fs.Path(path, "batch=*/_SUCCESS")
-    system = pattern.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-    found = system.globStatus(pattern) or []
-    return [str(status.getPath().getParent()) for status in found]
+    paths = jvm.org.apache.hadoop.fs.Path
+    folder = paths(path)
+    system = folder.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    return system, lambda name: paths(folder, name)

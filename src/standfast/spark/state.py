@@ -22,6 +22,8 @@ from standfast.spark.brief import Brief
 PIECE = 1 << 20
 # The log may grow to this part of the snapshot, and to this many entries, before a new snapshot.
 LOG_SHARE, LOG_LEAST, LOG_ENTRIES = 2, 4 << 20, 1000
+# In the old folder of answers the new ones would lie beside those of the old checkpoint.
+AFRESH = "start with a new checkpoint and a new output folder"
 
 
 class Cells(Protocol):
@@ -62,14 +64,14 @@ def read_meta(cells: Cells, brief: Brief) -> Meta:
     if meta.n_shards != brief.n_shards:
         raise WrongState(
             f"the checkpoint was written with {meta.n_shards} shards, the job has {brief.n_shards}",
-            hint=f"go on with shards = {meta.n_shards}, or start with a new checkpoint",
+            hint=f"go on with shards = {meta.n_shards}, or {AFRESH}",
         )
     if meta.digest != brief.digest:
         raise WrongState(
             "the checkpoint was written by a job with other inputs or templates, or another "
             "watermark, or by an earlier version that dealt its rows otherwise",
             hint="go on with the same inputs and templates in the same order, the same watermark, "
-            "and with windows in the same form of output, or start with a new checkpoint",
+            f"and with windows in the same form of output, or {AFRESH}",
         )
     return meta
 
@@ -87,10 +89,12 @@ def is_snapshot_due(meta: Meta, n_bytes: int) -> bool:
 
 
 def write_log(cells: Cells, meta: Meta, data: bytes, nonce: str) -> Meta:
-    """Append a micro-batch to the log."""
-    n_pieces = _write(cells, meta.first + len(meta.pieces), data)
+    """Append a micro-batch to the log, if it left anything behind."""
+    pieces = meta.pieces
+    if data:
+        pieces += (_write(cells, meta.first + len(meta.pieces), data),)
     new = replace(
-        meta, version=meta.version + 1, nonce=nonce, pieces=(*meta.pieces, n_pieces),
+        meta, version=meta.version + 1, nonce=nonce, pieces=pieces,
         log_bytes=meta.log_bytes + len(data),
     )  # fmt: skip
     cells.write_meta(json.dumps(asdict(new)))

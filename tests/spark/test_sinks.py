@@ -1,0 +1,79 @@
+"""A folder of answers belongs to one checkpoint."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from standfast.spark import Source, attached
+from standfast.spark.run import told
+from standfast.spark.sinks import MARK, STATIC, answers, once
+from standfast.spark.state import WrongState
+
+FILTER = "SELECT * FROM live WHERE v BETWEEN :lo AND :hi"
+QUERIES = "template string, id bigint, lo double, hi double"
+
+
+@pytest.fixture
+def start(spark: SparkSession, tmp_path: Path) -> Callable[[str], list[int]]:
+    """Runs the job on one more row with a checkpoint of this name; tells which rows are answered.
+
+    The output folder is always the same.
+    """
+    (tmp_path / "in").mkdir()
+
+    def started(checkpoint: str) -> list[int]:
+        i = len(list((tmp_path / "in").iterdir()))
+        (tmp_path / "in" / f"{i}.json").write_text(json.dumps({"id": i, "v": 1.0}))
+        reader = spark.readStream.schema("id bigint, v double").option("maxFilesPerTrigger", 1)
+        inputs = {"live": Source(reader.json(str(tmp_path / "in")), id="id")}
+        queries = spark.createDataFrame([("f", 1, 0.0, 9.0)], QUERIES)
+        job = attached(spark, inputs, {"f": FILTER}, queries, shards=1)
+        writer = job.everything.writeStream.trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        writer.foreachBatch(once(job, tmp_path / "out")).start().awaitTermination()
+        found = answers(spark, job, tmp_path / "out").collect()
+        return sorted(row["event"] for row in found)
+
+    return started
+
+
+def test_a_folder_is_refused_to_another_checkpoint_and_open_to_its_own(
+    start: Callable[[str], list[int]], tmp_path: Path
+) -> None:
+    """A new checkpoint wrote its first micro-batches over the old ones and left the later ones."""
+    out = tmp_path / "out"
+    assert start("one") == [0]
+    assert start("one") == [0, 1]
+    with pytest.raises(StreamingQueryException) as refused:
+        start("two")
+    what, hint = told(refused.value)
+    assert what == f"the folder {out} has the answers of another checkpoint"
+    assert hint.startswith("go on with that checkpoint; a new checkpoint needs a new output folder")
+    shutil.rmtree(out / MARK)  # as the release before has left it
+    with pytest.raises(StreamingQueryException, match="has the answers of another checkpoint"):
+        start("three")
+    assert start("one") == [0, 1, 2, 3, 4], "also rows that came while others were refused"
+    for folder in out.glob("batch=*"):
+        shutil.rmtree(folder)
+    assert start("two") == [0, 1, 2, 3, 4, 5], "nothing is left of the other one"
+
+
+def test_a_pass_over_static_frames_can_be_repeated_but_not_into_the_folder_of_a_stream(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    live = spark.createDataFrame([(7, 1.0)], "id bigint, v double")
+    queries = spark.createDataFrame([("f", 1, 0.0, 9.0)], QUERIES)
+    job = attached(spark, {"live": Source(live, id="id")}, {"f": FILTER}, queries, shards=1)
+    for _ in range(2):
+        once(job, tmp_path / "out")(job.everything, 0)
+    assert [row["event"] for row in answers(spark, job, tmp_path / "out").collect()] == [7]
+    (tmp_path / "out" / MARK / STATIC).rename(tmp_path / "out" / MARK / "id of a stream")
+    with pytest.raises(WrongState, match="has the answers of another checkpoint"):
+        once(job, tmp_path / "out")(job.everything, 0)
