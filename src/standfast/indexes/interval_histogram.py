@@ -176,10 +176,10 @@ class StabbedCounts:
         self._gone = EqualWidth(n_buckets, is_float=is_float)  # and what was removed
         self._fine: Step | None = None
         self._n_changes = 0
-
-    @property
-    def n_ranges(self) -> int:
-        return self._all.n_ranges
+        self.n_ranges = 0
+        # Changes wait until somebody asks: many small ones cost hardly more than one.
+        self._adding, self._removing = list[tuple[Int64s, Int64s]](), list[tuple[Int64s, Int64s]]()
+        self._n_waiting = 0
 
     @property
     def is_due(self) -> bool:
@@ -193,20 +193,17 @@ class StabbedCounts:
 
     def add(self, lows: Int64s, highs: Int64s) -> None:
         """Count these closed ranges."""
-        self._all.add(lows, highs)
-        self._n_changes += lows.size
-        if self.is_fine:
-            self._since.add(lows, highs)
+        self._adding.append((lows.copy(), highs.copy()))
+        self._note(lows.size, lows.size)
 
     def remove(self, lows: Int64s, highs: Int64s) -> None:
         """Count these ranges no more; each was added."""
-        self._all.remove(lows, highs)
-        self._n_changes += lows.size
-        if self.is_fine:
-            self._gone.add(lows, highs)
+        self._removing.append((lows.copy(), highs.copy()))
+        self._note(lows.size, -lows.size)
 
     def estimate(self, values: Int64s) -> Floats:
         """About how many ranges hold each value."""
+        self._settle()
         if self._fine is None or not self.is_fine:
             return self._all.estimate(values)
         found = self._fine.estimate(values)
@@ -223,6 +220,7 @@ class StabbedCounts:
         events make the histogram, the others judge it.
         """
         assert lows.size == self.n_ranges, f"{lows.size} ranges given, {self.n_ranges} counted"
+        self._settle()
         self._n_changes, self._fine = 0, None
         self._since.clear()
         self._gone.clear()
@@ -247,8 +245,31 @@ class StabbedCounts:
             self._fine = fine
         return self._fine is not None
 
+    def _note(self, n_changes: int, more: int) -> None:
+        self._n_changes += n_changes
+        self._n_waiting += n_changes
+        self.n_ranges += more
+        if self._n_waiting > self.n_ranges:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Work in what waits."""
+        for waiting, change, changed in (
+            (self._adding, self._all.add, self._since),
+            (self._removing, self._all.remove, self._gone),
+        ):
+            if waiting:
+                lows, highs = map(np.concatenate, zip(*waiting, strict=True))
+                change(lows, highs)
+                if self.is_fine:
+                    changed.add(lows, highs)
+                waiting.clear()
+        self._n_waiting = 0
+
     def check(self) -> None:
         """Assert the invariants of the parts."""
+        self._settle()
+        assert self.n_ranges == self._all.n_ranges, "ranges are miscounted"
         for part in (self._all, self._since, self._gone):
             part.check()
         if self._fine is not None:
