@@ -159,6 +159,20 @@ class Figure:
             )
 
 
+# Powers of x that pass for linear.
+LINEAR = (0.8, 1.25)
+
+
+def exponent(curve: Mapping[float, float]) -> float:
+    """The power of x that a curve follows, by least squares of logarithms; 1 is linear."""
+    return float(np.polyfit(np.log(list(curve)), np.log(list(curve.values())), 1)[0])
+
+
+def spread(curve: Mapping[float, float]) -> float:
+    """How many times the least value the greatest one is; 1 does not depend on x."""
+    return max(curve.values()) / min(curve.values())
+
+
 def machine_line() -> str:
     """The machine and the versions that a figure was measured with."""
     model = platform.processor() or platform.machine()

@@ -1,15 +1,19 @@
 """What the routing figures share: select-joins of [hotspot] 5.4, every way, the router, the oracle.
 
-    events of like m' and n'   ->  64 buckets          every way is timed on every bucket;
-    oracle                     ->  best way a bucket   then its choice is run as a whole batch, so
+    events of like m' and n'   ->  64 buckets          every way is timed on every bucket and on
+    oracle                     ->  best of many plans  an empty batch; plans are run as a whole, so
     router                     ->  its own choice      that both pay one call for each way in use
+
+The oracle's plans are each way alone, the fastest way of every bucket, for every number of ways the
+split of the buckets over so many of them that adds up to the least, with and without a margin for
+leaving the best one, and the router's own split. The splits are timed, the best few of them race.
 
 All of them race: every runner answers the batch twice, one runner after the other, turn by turn, in
 an order that is drawn anew; the better run of a turn counts, and the median of the turns. A runner
 timed many times in a row has the caches to itself and cannot be compared with one that was timed
 later, and one that always follows the same other finds what that one has left there. Measured is
 the time until the affected queries are known as slices, as in the paper without writing them out.
-The oracle pays nothing for choosing and may also send all events one way.
+The oracle pays nothing for choosing, and is the fastest of all that raced.
 """
 
 from __future__ import annotations
@@ -18,13 +22,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.clock import budget, seconds
 from benchmarks.data import N_CHECKED, SCALE
-from benchmarks.figure import Reading, Size, Table, Verdict
+from benchmarks.figure import Reading, Size
 from benchmarks.peers import Int64s
 from benchmarks.select_case import SelectCase
 from standfast import workloads
@@ -32,6 +37,7 @@ from standfast.arrays import SpanList
 from standfast.calibrate import alike, chosen
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.base import Arrivals, SelectStrategy
+from standfast.operators.costs import Floats
 from standfast.operators.select_join.routed import Routed
 from standfast.operators.split import Part, joined
 from standfast.workloads import DOMAIN, join_keys, whole
@@ -44,19 +50,31 @@ MOST_TURNS, RUNS_A_TURN = 101, 2
 TURNS_A_SECOND = 100  # of the budget: 60 turns at least in a full run, three in a small one
 BEHIND = 2  # a way so many times slower than the best runs in the first turn only
 N_CUTS = 8  # of m', and of n' in each
+# Parts of its cost that a bucket leaves the best way for, in plans of the oracle; plans that race.
+MARGINS, FINALISTS = (1.0, 0.7), 2
+MEAN = "events per second, mean of all runs"
 
 Series = Callable[["RoutingCase"], Iterator[Reading]]
 
 
 class Race(NamedTuple):
-    """Seconds of a batch by runner and what it found; of the router: the share of the time that
-    choosing takes, where its events went, and the share that went the fastest way."""
+    """Seconds of a batch by runner, the median of turns and the mean of runs, and what it found;
+    of the router: the share of the time that choosing takes, where its events went, and the share
+    that went the fastest way of its bucket."""
 
     typical: dict[str, float]
+    mean: dict[str, float]
     found: dict[str, SpanList]
     choosing: float
     shares: dict[str, float]
     right: float
+
+
+class Costs(NamedTuple):
+    """Seconds of a call of each way, and of the events of each bucket by each way beyond that."""
+
+    calls: Floats
+    buckets: Floats
 
 
 @dataclass
@@ -126,17 +144,37 @@ class RoutingCase:
         return alike(traits, N_CUTS)
 
     @cached_property
+    def costs(self) -> Costs:
+        """What a call and what the events of each bucket take by each way."""
+        none = chosen(self.events, np.empty(0, np.int64))
+        calls = np.array([self.clocked(way, none)[0] for way in WAYS])
+        whole = np.empty((len(WAYS), len(self.buckets)))
+        for b, places in enumerate(self.buckets):
+            part, least = chosen(self.events, places), np.inf
+            for w, way in enumerate(WAYS):
+                whole[w, b], _ = self.clocked(way, part, hopeless=3 * least)
+                least = min(least, whole[w, b])
+        return Costs(calls, np.maximum(whole - calls[:, None], 0.0))
+
+    @cached_property
     def optimum(self) -> Int64s:
         """The fastest way of each event's bucket, by number in WAYS."""
-        none = chosen(self.events, np.empty(0, np.int64))
-        calls = {way: self.clocked(way, none)[0] for way in WAYS}
+        return self._dealt(np.argmin(self.costs.buckets, axis=0))
+
+    @cached_property
+    def finalists(self) -> list[Int64s]:
+        """The best of the oracle's splits, the way of each event, by number in WAYS."""
+        self.by_router()
+        splits = [self.choice(), self.optimum, *map(self._dealt, least_splits(self.costs))]
+        distinct = {split.tobytes(): split for split in splits if np.unique(split).size > 1}
+        took = {key: clocked(self._by_split(split))[0] for key, split in distinct.items()}
+        return [distinct[key] for key in sorted(took, key=took.__getitem__)[:FINALISTS]]
+
+    def _dealt(self, ways: Int64s) -> Int64s:
+        """The way of each event, given that of each bucket."""
         choice = np.empty(self.n_events, np.int64)
-        for places in self.buckets:
-            part, took = chosen(self.events, places), list[float]()
-            for way in WAYS:
-                seconds, _ = self.clocked(way, part, hopeless=3 * min(took, default=np.inf))
-                took.append(seconds - calls[way])
-            choice[places] = np.argmin(took)
+        for places, way in zip(self.buckets, ways.tolist(), strict=True):
+            choice[places] = way
         return choice
 
     def clocked(
@@ -145,14 +183,18 @@ class RoutingCase:
         """Seconds of one way until the slices are known."""
         return clocked(lambda: self.ways[way].process(events, self.rows, side=0).spans(), hopeless)
 
-    def by_oracle(self) -> SpanList:
-        """All events by the oracle's choice, which is known already."""
-        parts = []
-        for w in np.unique(self.optimum).tolist():
-            places = np.flatnonzero(self.optimum == w)
-            part = chosen(self.events, places)
-            parts.append(Part(places, self.ways[WAYS[w]].process(part, self.rows, side=0)))
-        return joined(self.n_events, parts).spans()
+    def _by_split(self, choice: Int64s) -> Callable[[], SpanList]:
+        """All events by a choice that is known already."""
+        shares = [(w, np.flatnonzero(choice == w)) for w in np.unique(choice).tolist()]
+
+        def run() -> SpanList:
+            parts = []
+            for w, places in shares:
+                part = chosen(self.events, places)
+                parts.append(Part(places, self.ways[WAYS[w]].process(part, self.rows, side=0)))
+            return joined(self.n_events, parts).spans()
+
+        return run
 
     def by_router(self) -> SpanList:
         return self.routed.process(self.events, self.rows, side=0).spans()
@@ -161,11 +203,12 @@ class RoutingCase:
     def race(self) -> Race:
         """Every way, the router and the oracle on all events, in turn."""
         runners: dict[str, Callable[[], SpanList]] = {way: self._static(way) for way in WAYS}
-        runners |= {ROUTED: self.by_router, ORACLE: self.by_oracle}
+        splits = {f"split {i}": self._by_split(s) for i, s in enumerate(self.finalists)}
+        runners |= {ROUTED: self.by_router} | splits
         turns, found = {name: list[float]() for name in runners}, dict[str, SpanList]()
+        runs = {name: list[float]() for name in runners}
         routing, used, went = self.routed.inner.routing, 0.0, list[Int64s]()
-        assert self.optimum.size == self.n_events, "it is known before the race"
-        chosen_at, routed_for, order = routing.choosing, 0.0, np.random.default_rng(0)
+        chosen_at, order = routing.choosing, np.random.default_rng(0)
         for turn in range(MOST_TURNS):
             if turn > TURNS_A_SECOND * budget() and used > 20 * budget():
                 break
@@ -178,14 +221,20 @@ class RoutingCase:
                     once, found[name] = seconds(runners[name])
                     took = min(took, once)
                     used += once * bool(turn)
+                    runs[name].append(once)
                     if name == ROUTED:
-                        routed_for += once
                         went.append(self.choice())
                 turns[name].append(took)
         typical = {name: float(np.median(t)) for name, t in turns.items()}
+        mean = {name: float(np.mean(t)) for name, t in runs.items()}
+        fastest = min(typical, key=typical.__getitem__)
+        for known in (typical, mean):
+            known[ORACLE] = known[fastest]
+        found[ORACLE] = found[fastest]
         shares = {way: float(np.mean(np.equal(went, w))) for w, way in enumerate(WAYS)}
         right = float(np.mean(np.equal(went, self.optimum)))
-        return Race(typical, found, (routing.choosing - chosen_at) / routed_for, shares, right)
+        choosing = (routing.choosing - chosen_at) / sum(runs[ROUTED])
+        return Race(typical, mean, found, choosing, shares, right)
 
     def _static(self, way: str) -> Callable[[], SpanList]:
         return lambda: self.ways[way].process(self.events, self.rows, side=0).spans()
@@ -195,8 +244,31 @@ class RoutingCase:
         found = self.case.found(self.order, self.race.found[name])
         return Reading(self.n_events / self.race.typical[name], found, x=self.x)
 
+    def mean_speed(self, name: str) -> Reading:
+        """The same by the mean time of all its runs."""
+        return Reading(self.n_events / self.race.mean[name], panel=MEAN, x=self.x)
+
     def _arrivals(self, order: Int64s) -> Arrivals:
         return Arrivals(self.case.keys[order], self.case.values[order], np.empty(0, np.int64))
+
+
+def least_splits(costs: Costs) -> Iterator[Int64s]:
+    """The way of each bucket in the splits that cost least, for each number of ways and margin."""
+    n_ways, n_buckets = costs.buckets.shape
+    for n_used, margin in product(range(2, n_ways + 1), MARGINS):
+        least, best = np.inf, None
+        for used in combinations(range(n_ways), n_used):
+            of_used = costs.buckets[list(used)]
+            first = int(np.argmin(of_used.sum(axis=1)))
+            compared = of_used / margin
+            compared[first] *= margin
+            split = np.array(used)[np.argmin(compared, axis=0)]
+            paid = costs.calls[np.unique(split)].sum()
+            total = paid + costs.buckets[split, np.arange(n_buckets)].sum()
+            if total < least:
+                least, best = total, split
+        assert best is not None, "no ways"
+        yield best
 
 
 def clocked(work: Callable[[], SpanList], hopeless: float = np.inf) -> tuple[float, SpanList]:
@@ -221,6 +293,7 @@ def static(way: str) -> Series:
 
     def measure(case: RoutingCase) -> Iterator[Reading]:
         yield case.speed(way)
+        yield case.mean_speed(way)
         yield Reading(100 * case.race.shares[way], panel=SHARE, x=case.x)
 
     return measure
@@ -229,15 +302,14 @@ def static(way: str) -> Series:
 def routed(case: RoutingCase) -> Iterator[Reading]:
     """Events per second of the router, how often it was right, what choosing took."""
     yield case.speed(ROUTED)
+    yield case.mean_speed(ROUTED)
     yield Reading(100 * case.race.right, panel=OPTIMUM, x=case.x)
     yield Reading(100 * case.race.choosing, panel=CHOOSING, x=case.x)
 
 
 def oracle(case: RoutingCase) -> Iterator[Reading]:
-    """Events per second of the oracle: the better of its choice and of the best single way."""
-    reading, typical = case.speed(ORACLE), case.race.typical
-    fastest = min(typical[ORACLE], *(typical[way] for way in WAYS))
-    yield reading._replace(value=case.n_events / fastest)
+    """Events per second of the fastest that raced."""
+    yield case.speed(ORACLE)
 
 
 SERIES: dict[str, Series] = {
@@ -284,29 +356,3 @@ def routed_case(
         join_keys(keys, N_KEYS[size]), whole(values, SCALE), N_CHECKED,
     )  # fmt: skip
     return RoutingCase(case, n_events)
-
-
-def routing_verdict(table: Table, also: Callable[[Callable[[str], float]], bool]) -> Verdict:
-    """The router against the oracle and against each static way, at every point.
-
-    `also` says whether the rest of the claim holds, given the share of each way in percent.
-    """
-    xs = sorted(table.curve(ROUTED))
-    rates = {name: table.curve(name) for name in (*WAYS, ROUTED, ORACLE)}
-    of_oracle = {x: rates[ROUTED][x] / rates[ORACLE][x] for x in xs}
-    best = {x: max(WAYS, key=lambda way: rates[way][x]) for x in xs}
-    of_best = {x: rates[ROUTED][x] / rates[best[x]][x] for x in xs}
-    right = [table.value(ROUTED, x, OPTIMUM) for x in xs]
-    shares = {way: np.mean([table.value(way, x, SHARE) for x in xs]) for way in WAYS}
-    choosing = [table.value(ROUTED, x, CHOOSING) for x in xs]
-    text = (
-        f"the router reaches {min(of_oracle.values()):.0%} to {max(of_oracle.values()):.0%} of the "
-        f"oracle and {min(of_best.values()):.2f} to {max(of_best.values()):.2f} times the best "
-        f"static way ({', '.join(dict.fromkeys(best.values()))}); it sends "
-        + ", ".join(f"{share:.0f} % {way}" for way, share in shares.items())
-        + f", and makes {min(right):.0f} to {max(right):.0f} % optimum decisions. Choosing takes "
-        f"{min(choosing):.1f} to {max(choosing):.1f} % of the time."
-    )
-    good = min(of_oracle.values()) >= 0.9 and min(of_best.values()) >= 0.95
-    good = good and also(lambda way: float(shares[way]))
-    return Verdict(good, text)

@@ -35,6 +35,7 @@ NAMES = (
     "bar_select_join",
     "bar_select_scaling",
     "bar_routing",
+    "bar_routing_churn",
     "bar_window_join",
     "bar_window_memory",
     "bar_window_updates",

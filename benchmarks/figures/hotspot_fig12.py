@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.figure import Figure, Size, Table, Verdict
-from benchmarks.routing_case import NOTES, SERIES, RoutingCase, routed_case, routing_verdict
+from benchmarks.routing_case import NOTES, SERIES, RoutingCase, routed_case
+from benchmarks.routing_verdict import routing_verdict
 
 
 def prepare(thousands: float, size: Size) -> RoutingCase:

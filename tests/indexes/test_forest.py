@@ -109,3 +109,24 @@ def test_a_slot_that_comes_back_and_leaves_again_goes_where_it_lives() -> None:
     assert large.n_live == forest.n_live == 997
     forest.check()
     assert built == [1000, 2, 2]
+
+
+def test_changes_do_not_pile_up_where_nobody_asks() -> None:
+    """Every add looked through all removes since the last question, and all of them were kept."""
+    forest, built = planted(ratio=2.0, small=8)
+    forest.add(np.arange(100), np.arange(100), np.arange(100))
+    sizes = []
+    for turn in range(500):
+        first = 100 + 10 * turn
+        new = np.arange(first, first + 10)
+        forest.add(new, new, new)
+        forest.remove(new - 100)
+        sizes.append(forest.memory_bytes())
+    assert max(sizes[250:]) <= 1.1 * max(sizes[:250]), "as much as lives, however long"
+    assert len(forest._leaving) <= 8, "and few parts to look through"
+    assert sum(built) <= 3 * 5_000, "an entry is built a few times at most"
+    forest.check()
+    assert forest.n_live == 100
+    assert np.sort(np.concatenate([t.live()[0] for t in forest.settled()])).tolist() == list(
+        range(5_000, 5_100)
+    )

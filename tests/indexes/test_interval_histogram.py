@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from standfast.indexes import interval_histogram
 from standfast.indexes.histogram_choice import hist_ssi, near_optimal, optimal
 from standfast.indexes.histogram_groups import clusters, shares, slopes, weights_of
 from standfast.indexes.histogram_steps import Step, counted, error, masses, sampled, uniform
@@ -376,9 +377,13 @@ def test_stabbed_counts_follow_changes_until_these_are_many():
     assert counts.estimate(np.array([500]))[0] == pytest.approx(56, rel=0.1)
     counts.add(*ends([(0, 1000)] * 60))
     assert counts.is_due
-    assert not counts.is_fine
+    assert counts.is_fine, "it stays in use until somebody has the time for another one"
+    assert counts.estimate(np.array([500]))[0] == pytest.approx(116, rel=0.1)
+    assert counts.estimate(np.array([5000]))[0] < 5
+    counts.remove(lows[20:], highs[20:])
+    assert not counts.is_fine, "more ranges have changed than there are"
     counts.check()
-    assert counts.n_ranges == 1001 + 90
+    assert counts.n_ranges == 110
 
 
 def test_stabbed_counts_keep_equally_wide_buckets_where_these_are_exact():
@@ -389,6 +394,20 @@ def test_stabbed_counts_keep_equally_wide_buckets_where_these_are_exact():
     assert not counts.is_fine
     assert not counts.is_due
     assert counts.estimate(np.array([35, 68])) == pytest.approx([4, 7])
+
+
+def test_where_equally_wide_buckets_are_good_enough_nothing_is_chosen(monkeypatch):
+    """Choosing took a quarter of a second each time that a tenth of uniform ranges had changed."""
+    lows = np.random.default_rng(5).integers(0, 100_000, 10_000)
+    counts = StabbedCounts()
+    counts.add(lows, lows + 10_000)
+
+    def never(*args, **options):
+        raise AssertionError("equally wide buckets are within a few percent")
+
+    monkeypatch.setattr(interval_histogram, "near_optimal", never)
+    assert not counts.rebuild(lows, lows + 10_000, np.arange(0, 100_000, 50))
+    assert not counts.is_due
 
 
 def test_nothing_to_rebuild_from_leaves_equally_wide_buckets():

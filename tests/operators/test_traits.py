@@ -6,6 +6,8 @@ import gc
 import weakref
 
 import numpy as np
+import pytest
+from tests.operators.routing import Clock
 
 from standfast.arrays import Int64s
 from standfast.indexes.hotspot_tracker import HotspotTracker
@@ -13,7 +15,7 @@ from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.base import Arrivals
 from standfast.operators.equality import BoxTable
 from standfast.operators.select_join.routed import Routed
-from standfast.operators.traits import SideStats
+from standfast.operators.traits import ENOUGH, REPAID, SideStats
 from standfast.operators.window_join.routed import Routed as RoutedWindows
 
 
@@ -151,3 +153,69 @@ def test_the_only_way_is_made_anew_when_another_size_is_hot() -> None:
     routing.build("groups")
     routing.give_up("hotspot")
     assert list(routing.built) == ["groups"]
+
+
+def test_histograms_are_made_anew_only_as_often_as_the_time_of_events_repays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A rebuild for every tenth of the queries that had changed took a third of all time."""
+    side, queries, clock = SideStats(0), BoxTable(2), Clock()
+    slots, cost, batch_s, worked, refined = np.arange(1000), 0.25, 0.04, 0.0, 0.0
+    queries.add(slots, *boxes(1000))
+    side.add(*boxes(1000))
+
+    def rebuild(lows: Int64s, highs: Int64s, events: Int64s) -> bool:
+        clock.now += cost
+        side.stabbed._n_changes = 0
+        return False
+
+    monkeypatch.setattr(side.stabbed, "rebuild", rebuild)
+    for batch in range(10_000):
+        slots = np.arange(1000 + 10 * batch, 1010 + 10 * batch)
+        queries.add(slots, *boxes(10))
+        side.add(*boxes(10))
+        queries.remove(slots - 1000)
+        side.remove(*boxes(10))
+        refined += side.refine(queries, np.zeros(ENOUGH, np.int64), worked, clock)
+        worked += batch_s
+    assert refined == pytest.approx(cost * side.n_refined)
+    assert 1 < side.n_refined <= 1 + worked / (REPAID * cost), "the first one is for nothing"
+    assert refined < 0.011 * worked
+
+
+def test_the_histograms_of_a_router_cost_a_small_part_of_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What they take is booked as choosing, also where all events go one way."""
+    routed, stored, clock = Routed(), rows(500), Clock()
+    routing, rebuilds = routed.inner.routing, []
+    monkeypatch.setattr(routing, "clock", clock)
+
+    def rebuild(*args: object) -> bool:
+        rebuilds.append(routing.n_batches)
+        clock.now += 0.25
+        routed.inner.sides[0].stabbed._n_changes = 0
+        return False
+
+    def processed(*args: object, **options: object) -> object:
+        clock.now += 0.04
+        return answer(*args, **options)
+
+    monkeypatch.setattr(routed.inner.sides[0].stabbed, "rebuild", rebuild)
+    routed.add(np.arange(100), *boxes(100))
+    answer = routing.built["groups"].process
+    monkeypatch.setattr(routing.built["groups"], "process", processed)
+    events = Arrivals(np.zeros(ENOUGH, np.int64), np.arange(ENOUGH), np.empty(0, np.int64))
+    n_batches = 3000
+    for batch in range(n_batches):
+        routed.add(np.arange(100 + 10 * batch, 110 + 10 * batch), *boxes(10))
+        routed.remove(np.arange(10 * batch, 10 * batch + 10))
+        routed.process(events, stored, side=0)
+    assert list(routing.built) == ["groups"]
+    assert 1 < len(rebuilds) <= 1 + 0.04 * n_batches / (REPAID * 0.25)
+    assert routing.worked == pytest.approx(0.04 * n_batches)
+    assert routing.choosing >= 0.25 * (len(rebuilds) - 1), "the first one may have been compiled"
+    share = routing.describe()["choosing, % of the time"]
+    assert isinstance(share, float)
+    assert 0 < share < 1
+    assert routing.choosing_us < 1000, "what a batch without a rebuild takes"

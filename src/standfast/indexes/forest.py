@@ -72,16 +72,24 @@ class Forest(Generic[Tree]):
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
         """Let entries wait for the next `settled`."""
         if slots.size:
-            if any(np.isin(slots, leaving).any() for leaving in self._leaving):
+            if any(_among(slots, leaving).any() for leaving in self._leaving):
                 self.settled()  # a slot that left comes back: it must not cancel its leaving
             self._waiting.append((slots.copy(), lows.copy(), highs.copy()))
             self.n_live += slots.size
 
     def remove(self, slots: Int64s) -> None:
-        """Let removes wait for the next `settled`; each slot was added and not yet removed."""
+        """Let removes wait for the next `settled`; each slot was added and not yet removed.
+
+        Where nobody asks, no more of them wait than entries live, in few sorted parts.
+        """
         if slots.size:
-            self._leaving.append(slots.copy())
+            leaving = np.sort(slots)
+            while self._leaving and self._leaving[-1].size <= leaving.size:
+                leaving = np.sort(np.concatenate([self._leaving.pop(), leaving]))
+            self._leaving.append(leaving)
             self.n_live -= slots.size
+            if sum(part.size for part in self._leaving) > max(self.n_live, self._small):
+                self.settled()
 
     def settled(self) -> list[Tree]:
         """The trees, with everything that waited worked in."""

@@ -75,13 +75,17 @@ def hist_ssi(lows: Int64s, highs: Int64s, n_buckets: int, density: Density | Non
 
 
 def near_optimal(
-    lows: Int64s, highs: Int64s, n_buckets: int, density: Density | None = None
-) -> Step:
-    """A nearly optimal histogram of at most `n_buckets` steps, from the count alone."""
+    lows: Int64s, highs: Int64s, n_buckets: int, density: Density | None = None, *,
+    per_bucket: int = PER_BUCKET,
+) -> Step:  # fmt: skip
+    """A nearly optimal histogram of at most `n_buckets` steps, from the count alone.
+
+    It is chosen from twice `per_bucket` proposals a bucket.
+    """
     exact, weights = _weighed(lows, highs, density)
     if weights.size == 0:
         return exact
-    places = np.unique(_other_proposals(exact, weights, PER_BUCKET * n_buckets))
+    places = np.unique(_other_proposals(exact, weights, per_bucket * n_buckets))
     return _best(exact, weights, places, n_buckets, stop_early=True)
 
 

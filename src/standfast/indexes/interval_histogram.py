@@ -11,8 +11,9 @@ to the ends of the number line count as unlimited and leave the buckets alone. O
 inside: the buckets double their width, two become one, until they are.
 
 `StabbedCounts` is what the router asks: equally wide buckets, and a nearly optimal histogram as
-long as that was measured to be better and nine in ten of the ranges are still those of the
-measurement. The ranges that came and went since are counted in equally wide buckets of their own.
+long as that was measured to be better and no more ranges have changed since than there are. Those
+that came and went are counted in equally wide buckets of their own. A rebuild is due when one range
+in ten has changed; where equally wide buckets are good enough it only finds that out.
 
 Invariant  `heights[b + 1]` is the mean of the exact count over bucket b; `heights[0]` and
            `heights[-1]` are the counts left and right of all limited ends, without those
@@ -37,10 +38,14 @@ from standfast.indexes.keys import FAR, float_of, key_of
 UNLIMITED = 9_000_000_000_000_000_000  # an int64 that nearly overflows, a float64 of some 10^294
 HALF_KEY = 1 << 32
 NARROWEST = 1e-290  # of a bucket, so that its reciprocal is a number
-STALE = 0.1  # share of ranges changed since the last rebuild
-WORTH = 1e-4  # of the mean squared relative error: less than a percent changes no choice
-FEW = 10.0  # ranges that cost an event next to nothing
-MOST_RANGES, MOST_EVENTS = 50_000, 2_000  # what a rebuild looks at (decision 010)
+STALE, OTHERS = 0.1, 1.0  # shares of ranges changed: a rebuild is due; all are others, about
+# Of the mean squared relative error of equally wide buckets: below a tenth nothing is to be gained,
+# since estimates of costs are a fifth off.
+GOOD = 0.01
+# Ranges that cost an event next to nothing, and the part of what events hold on average.
+FEW, SMALL_PART = 10.0, 0.05
+# What a rebuild looks at, and chooses from (decision 010).
+MOST_RANGES, MOST_EVENTS, PER_BUCKET = 20_000, 1_000, 2
 
 
 class Grid(NamedTuple):
@@ -179,10 +184,10 @@ class StabbedCounts:
         self._gone = EqualWidth(n_buckets, is_float=is_float)  # and what was removed
         self._fine: Step | None = None
         self._n_changes = 0
-
-    @property
-    def n_ranges(self) -> int:
-        return self._all.n_ranges
+        self.n_ranges = 0
+        # Changes wait until somebody asks: many small ones cost hardly more than one.
+        self._adding, self._removing = list[tuple[Int64s, Int64s]](), list[tuple[Int64s, Int64s]]()
+        self._n_waiting = 0
 
     @property
     def is_due(self) -> bool:
@@ -192,25 +197,22 @@ class StabbedCounts:
     @property
     def is_fine(self) -> bool:
         """Whether the nearly optimal histogram answers."""
-        return self._fine is not None and not self.is_due
+        return self._fine is not None and self._n_changes <= OTHERS * self.n_ranges
 
     def add(self, lows: Int64s, highs: Int64s) -> None:
         """Count these closed ranges."""
-        self._all.add(lows, highs)
-        self._n_changes += lows.size
-        if self.is_fine:
-            self._since.add(lows, highs)
+        self._adding.append((lows.copy(), highs.copy()))
+        self._note(lows.size, lows.size)
 
     def remove(self, lows: Int64s, highs: Int64s) -> None:
         """Count these ranges no more; each was added."""
-        self._all.remove(lows, highs)
-        self._n_changes += lows.size
-        if self.is_fine:
-            self._gone.add(lows, highs)
+        self._removing.append((lows.copy(), highs.copy()))
+        self._note(lows.size, -lows.size)
 
     def estimate(self, values: Int64s) -> Floats:
         """About how many ranges hold each value."""
-        if self._fine is None or self.is_due:
+        self._settle()
+        if self._fine is None or not self.is_fine:
             return self._all.estimate(values)
         found = self._fine.estimate(values)
         if self._since.n_ranges:
@@ -226,6 +228,7 @@ class StabbedCounts:
         events make the histogram, the others judge it.
         """
         assert lows.size == self.n_ranges, f"{lows.size} ranges given, {self.n_ranges} counted"
+        self._settle()
         self._n_changes, self._fine = 0, None
         self._since.clear()
         self._gone.clear()
@@ -235,21 +238,46 @@ class StabbedCounts:
         events = rng.permutation(events)[:MOST_EVENTS]
         shown, judging = events[::2], np.sort(events[1::2])
         truth = _stabbed(judging, lows, highs)
+        misses = _misses(self._all.estimate(judging), truth)
+        if misses < GOOD:
+            return False
         scale = max(1.0, lows.size / MOST_RANGES)
         if scale > 1.0:
             some = rng.integers(0, lows.size, MOST_RANGES)
             lows, highs = lows[some], highs[some]
         # Places without an event in the sample count as well, as far as ranges end there.
         density = blended(sampled(shown), sampled(np.concatenate([lows, highs])))
-        found = near_optimal(lows, highs, self.n_buckets, density)
+        found = near_optimal(lows, highs, self.n_buckets, density, per_bucket=PER_BUCKET)
         fine = Step(found.starts, scale * found.values)
-        gain = _misses(self._all.estimate(judging), truth) - _misses(fine.estimate(judging), truth)
-        if gain > WORTH:
+        if _misses(fine.estimate(judging), truth) < misses:
             self._fine = fine
         return self._fine is not None
 
+    def _note(self, n_changes: int, more: int) -> None:
+        self._n_changes += n_changes
+        self._n_waiting += n_changes
+        self.n_ranges += more
+        if self._n_waiting > self.n_ranges:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Work in what waits."""
+        for waiting, change, changed in (
+            (self._adding, self._all.add, self._since),
+            (self._removing, self._all.remove, self._gone),
+        ):
+            if waiting:
+                lows, highs = map(np.concatenate, zip(*waiting, strict=True))
+                change(lows, highs)
+                if self.is_fine:
+                    changed.add(lows, highs)
+                waiting.clear()
+        self._n_waiting = 0
+
     def check(self) -> None:
         """Assert the invariants of the parts."""
+        self._settle()
+        assert self.n_ranges == self._all.n_ranges, "ranges are miscounted"
         for part in (self._all, self._since, self._gone):
             part.check()
         if self._fine is not None:
@@ -265,7 +293,8 @@ def _stabbed(ascending: Int64s, lows: Int64s, highs: Int64s) -> Floats:
 
 def _misses(estimates: Floats, truth: Floats) -> float:
     """The mean squared relative error; a few ranges more or less are no matter."""
-    return float(np.mean(((estimates - truth) / np.maximum(truth, FEW)) ** 2))
+    few = max(FEW, SMALL_PART * float(np.mean(truth)))
+    return float(np.mean(((estimates - truth) / np.maximum(truth, few)) ** 2))
 
 
 @inlined

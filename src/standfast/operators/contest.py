@@ -145,8 +145,15 @@ class Contests:
     @property
     def is_mixing(self) -> bool:
         """Whether the mixture holds the place, or is in a contest."""
-        now = self.now
-        return self.mixes or (now is not None and self.mixture in (now.holder, now.challenger))
+        return self.mixes or self.is_in(self.mixture)
+
+    def is_in(self, plan: int) -> bool:
+        """Whether a contest is on that the plan takes part in."""
+        return self.now is not None and plan in (self.now.holder, self.now.challenger)
+
+    def can_spare(self, way: int) -> bool:
+        """Whether a way may be given up: none in a contest, nor the one that holds the place."""
+        return self.now is None and (self.mixes or way != self.single)
 
     def is_free(self, batch: int) -> bool:
         """Whether another contest of plans that have had one may begin."""
@@ -204,6 +211,6 @@ class Contests:
     def forget(self, plan: int) -> None:
         """A way was built or given up: what is known of it was about another one."""
         self._rests[plan] = 0
-        if self.now and plan in (self.now.holder, self.now.challenger):
+        if self.is_in(plan):
             self.now = None
         self.mixes &= plan != self.mixture

@@ -85,6 +85,12 @@ class BoxTable:
         return self.bounds.nbytes + self._alive.nbytes + living
 
 
+def ranges_of(queries: BoxTable, slots: Int64s) -> tuple[Int64s, Int64s]:
+    """The lows and the highs of slots, an attribute to each row."""
+    bounds = queries.bounds.take(slots, axis=0).T
+    return np.ascontiguousarray(bounds[0::2]), np.ascontiguousarray(bounds[1::2])
+
+
 class OwnRanges:
     """For each side an interval index of its ranges, made when an event first asks for it.
 

@@ -17,8 +17,9 @@ from standfast.indexes.hotspot_tracker import HotspotTracker
 from standfast.indexes.sorted_runs import SortedRuns
 from standfast.operators.base import Arrivals, SelectStrategy, WindowStrategy
 from standfast.operators.costs import Constants, Floats, Model, current
+from standfast.operators.equality import ranges_of
 from standfast.operators.group_stats import sizes_of
-from standfast.operators.router import Routing, ranges_of
+from standfast.operators.router import Routing
 from standfast.operators.time_stats import Climbed, SkylineSize, TimeStats
 from standfast.operators.traits import SideStats, rows_of
 
@@ -110,7 +111,10 @@ class EqualityRouting(Generic[S]):
     ) -> tuple[dict[str, float], Floats]:
         """What the costs of a batch depend on: stats of the whole, traits of each event."""
         own, other = self.sides[side], self.sides[1 - side]
-        own.refine(self.routing.queries, events.values)
+        routing = self.routing
+        routing.refining += own.refine(
+            routing.queries, events.values, routing.worked, routing.clock
+        )
         hotspot = self.routing.built.get("hotspot")
         tracker = self._ways.tracker(hotspot, side) if hotspot else None
         if not own.groups.is_known:

@@ -36,6 +36,7 @@ class Ledger:
         self.seconds = np.zeros(n_ways)
         self.credit = np.zeros(n_ways)  # microseconds, as all below
         self.rent = np.zeros(n_ways)
+        self.patience = np.ones(n_ways)  # costs of building that the credit has to exceed
         self._log = np.zeros(n_ways)
         self._weight = np.zeros(n_ways)
         self._strange = np.zeros(n_ways, np.bool_)
@@ -104,3 +105,15 @@ class Ledger:
         kept = self._weight[measured]
         self._weight *= 1 - FORGOTTEN
         self._weight[measured] = kept
+
+    def describe(self, estimates: Floats | None) -> list[str]:
+        """Share, costs and correction of each way; estimates are those of an event lately."""
+        total, corrections, parts = max(1, int(self.events.sum())), self.corrections(), list[str]()
+        for w in range(self.events.size):
+            cost = "not measured yet"
+            if self.measured[w]:
+                cost = f"measured at {1e6 * self.seconds[w] / self.measured[w]:.2f} us each"
+            estimate = "no estimate" if estimates is None else f"{estimates[w]:.2f} us estimated"
+            share, by = f"{self.events[w] / total:.0%} of events", f"{corrections[w]:.2f}"
+            parts.append(f"{share}, {cost}, {estimate} lately, corrected by {by}")
+        return parts

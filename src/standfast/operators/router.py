@@ -34,9 +34,10 @@ from standfast._numba import Stopwatch
 from standfast.arrays import Hits, Int64s, Matches
 from standfast.operators.assignment import STILL_WORTH, WORTH, Bools, assign, deal
 from standfast.operators.base import Strategy
+from standfast.operators.changes import Changes
 from standfast.operators.contest import OVERTAKEN, Contests
 from standfast.operators.costs import Floats, Model
-from standfast.operators.equality import BoxTable
+from standfast.operators.equality import BoxTable, ranges_of
 from standfast.operators.ledger import NOISE_US, Ledger
 from standfast.operators.split import Part, joined
 from standfast.operators.watched import Watched
@@ -51,8 +52,12 @@ LOOK_EVERY, LOOK_FIRST = 16, 4
 # that another way may be cheaper than the one in use, the next batch is looked at. One batch in
 # so many is compared.
 BOOKING_US, COMPARE_EVERY = 20.0, 4
-# Credit, in costs of building, that builds a way.
-PATIENCE = 1.0
+# Credit, in costs of building, that builds a way: 1 at first, twice as much each time that the way
+# is dropped because it does not pay, at most so much.
+MOST_PATIENCE = 64.0
+# What choosing takes in a batch follows measurements by these shares; what takes longer than so
+# many times the usual counts as that.
+RISING, FALLING, STRANGE = 1 / 8, 1 / 4, 4.0
 # In one batch of so many, one event in EXPLORE_EVENTS is dealt to ways that are not far, so that a
 # way that fell out of use is measured again; to those only whose call is that part of the batch.
 EXPLORE_EVERY, EXPLORE_EVENTS, EXPLORE_WITHIN, EXPLORE_CALL = 64, 32, 4.0, 0.05
@@ -69,20 +74,22 @@ class Routing(Generic[S]):
         self.model = model
         self.ledger = Ledger(len(model.ways), model.spans)
         self.n_built = self.n_dropped = self.n_batches = 0
-        self.choosing = 0.0  # seconds
+        self.choosing = self.worked = 0.0  # seconds, and those that answering took
         self.estimates = np.zeros(len(model.ways))  # us of an event, each way, lately
         self._make = make
         self._first = first
         self._n_attributes = n_attributes
-        self._clock = clock
+        self.clock = clock
         self._raw = np.zeros(len(model.ways) + 1)  # us of the last batch looked at, by each plan
         self._saved_us = self._each_us = 0.0  # by choosing, and estimated cost: an event, lately
-        self.choosing_us = 0.0  # a batch, lately, without what was built in it
-        self._building = 0.0  # seconds, in this batch
+        self.choosing_us = 0.0  # a batch, lately, without what was built or refined in it
+        self._building = self.refining = 0.0  # seconds, in this batch
         self._n_looked = self._n_unseen = 0  # batches looked at; gone one way since the last
         self._is_overtaken = False  # the holder, by what was measured since
+        self._gains = np.zeros(len(model.ways))  # us that each way saved of the last such batch
         # What a call and an event cost, lately, by each way and without corrections.
         self._calls_us, self._events_us = np.zeros((2, len(model.ways)))
+        self._changes = Changes()
         self._start_over()
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
@@ -108,10 +115,12 @@ class Routing(Generic[S]):
         if not n_events:
             return Matches.none(0)
         self.n_batches += 1
+        self._changes.begin()
         self._go_on()
         if self._is_not_worth_it(n_events):
             return self._all_one_way(n_events, process)
-        begin, self._building, self._is_overtaken = self._clock(), 0.0, False
+        begin, self._building, self.refining = self.clock(), 0.0, 0.0
+        self._is_overtaken = False
         watch = Stopwatch()
         stats, traits = features()
         weights = self.model.weights(stats)
@@ -120,19 +129,19 @@ class Routing(Generic[S]):
         choice = self.last = self._choose(costs, calls)
         ways = np.flatnonzero(np.bincount(choice, minlength=len(self.model.ways))).tolist()
         shares = [(w, np.flatnonzero(choice == w)) for w in ways]
-        now = self._clock()
+        now = self.clock()
         self._n_looked += 1
-        if self._n_looked > 1 and watch.seconds() is not None:
-            self._note_choosing(1e6 * (now - begin - self._building))
+        if watch.seconds() is not None:
+            self._note_choosing(1e6 * (now - begin - self._building - self.refining))
         parts, is_ready = [], self._is_ready(ways)
         for w, places in shares:
             hits = process(self.built[self.model.ways[w]], places)
-            before, now = now, self._clock()
+            before, now = now, self.clock()
             expected = float(calls[w] + costs[w, places].sum())
-            self._book(w, places.size, now - before, expected)
+            whole = self._book(w, places.size, now - before, expected)
             parts.append(Part(places, self._watched(hits, w, now - before, is_ready)))
             if is_ready and self.contests.now:
-                self.contests.now.note(now - before, expected)
+                self.contests.now.note(whole, expected)
         self.ledger.forget(ways)
         return joined(n_events, parts)
 
@@ -165,23 +174,15 @@ class Routing(Generic[S]):
 
     def describe(self) -> dict[str, object]:
         """Shares, costs and corrections of the ways, as `explain` prints them."""
-        book, total = self.ledger, max(1, int(self.ledger.events.sum()))
-        parts = []
-        for w, way in enumerate(self.model.ways):
-            cost = "not measured yet"
-            if book.measured[w]:
-                cost = f"measured at {1e6 * book.seconds[w] / book.measured[w]:.2f} us each"
-            estimate = f"{self.estimates[w]:.2f} us estimated" if self._n_looked else "no estimate"
-            share = f"{book.events[w] / total:.0%} of events"
-            by = f"corrected by {book.corrections()[w]:.2f}"
-            parts.append(f"{way} {share}, {cost}, {estimate} lately, {by}")
+        parts = self.ledger.describe(self.estimates if self._n_looked else None)
         return {
-            "routes": "; ".join(parts),
+            "routes": "; ".join(map(" ".join, zip(self.model.ways, parts, strict=True))),
             "in use": ", ".join(self.built),
             "ways built on demand": self.n_built,
             "ways dropped": self.n_dropped,
             "contests of close ways": self.contests.n_held,
             "us to choose in a batch, lately": self.choosing_us,
+            "choosing, % of the time": 100 * self.choosing / max(self.choosing + self.worked, 1e-9),
             "constants": self.model.source,
         }
 
@@ -191,7 +192,7 @@ class Routing(Generic[S]):
         self.contests = Contests(len(self.model.ways))
         self.built: dict[str, S] = {self._first: self._make[self._first]()}
         self.last = np.empty(0, np.int64)  # the way of each event of the last batch
-        self._changed = {self._first}  # ways that may have to put themselves in order first
+        self._changes.make(self._first)
         self.ledger.credit[:] = self.ledger.rent[:] = 0.0
 
     def _is_not_worth_it(self, n_events: int) -> bool:
@@ -215,17 +216,21 @@ class Routing(Generic[S]):
         name, is_ready = self.model.ways[w], self._is_ready([w])
         self.last = np.full(n_events, w)
         self._n_unseen += 1
-        begin = self._clock()
+        begin = self.clock()
         hits = process(self.built[name], np.arange(n_events))
-        took = self._clock() - begin
+        took = self.clock() - begin
         expected = float(self._calls_us[w] + n_events * self._events_us[w])
-        if is_ready and self.contests.now:
-            self.contests.now.note(took, expected)
-        if name in self._changed or expected * OVERHEAD < BOOKING_US:
+        is_booked = self._changes.is_usual(name) and expected * OVERHEAD >= BOOKING_US
+        if is_booked:
+            whole = self._book(w, n_events, took, expected)
+        else:
             self.ledger.events[w] += n_events
-            self._changed.discard(name)
+            self.worked += took
+            whole = took + self._changes.done(name)
+        if is_ready and self.contests.now:
+            self.contests.now.note(whole, expected)
+        if not is_booked:
             return self._watched(hits, w, took, True) if self.contests.now and is_ready else hits
-        self._book(w, n_events, took, expected)
         if self.n_batches % COMPARE_EVERY == 0 and self.contests.is_free(self.n_batches):
             seen = self.ledger.corrections() * (self._calls_us + n_events * self._events_us)
             self._is_overtaken = bool(seen[self._usable()].min() < OVERTAKEN * seen[w])
@@ -237,7 +242,7 @@ class Routing(Generic[S]):
     def _is_ready(self, ways: list[int]) -> bool:
         """Whether what a batch takes by these ways says what the plan whose turn it is costs."""
         is_it = len(ways) > 1 if self.contests.plan == self.contests.mixture else len(ways) == 1
-        return is_it and self._changed.isdisjoint(self.model.ways[w] for w in ways)
+        return is_it and all(self._changes.is_usual(self.model.ways[w]) for w in ways)
 
     def _go_on(self) -> None:
         """The last batch is done with, so its part of a contest is known."""
@@ -259,32 +264,37 @@ class Routing(Generic[S]):
             return hits
 
         def note(seconds: float, is_spans: bool) -> None:
+            self.worked += seconds
             if is_spans:
                 self.ledger.note_spans(w, took, seconds)
             if contest and batch == self.n_batches:
                 contest.add(seconds)
 
-        return Watched(hits, self._clock, note)
+        return Watched(hits, self.clock, note)
 
     def _note_choosing(self, us: float) -> None:
-        self.choosing += 1e-6 * us
-        # A busy machine, or something to be learned first, only ever makes it longer.
-        known = self.choosing_us or us
-        self.choosing_us = min(us, known + (us - known) / 8)
+        self.choosing += 1e-6 * us + self.refining
+        if self._n_looked > 1:  # the first one learns what is there
+            known = self.choosing_us or us
+            step = min(us, STRANGE * known) - known
+            self.choosing_us = known + step * (RISING if step > 0 else FALLING)
 
-    def _book(self, w: int, n_events: int, seconds: float, expected_us: float) -> None:
-        """Write down what a part of a batch took."""
+    def _book(self, w: int, n_events: int, seconds: float, expected_us: float) -> float:
+        """Write down what a part of a batch took; gives it back with the changes before it."""
         book, way = self.ledger, self.model.ways[w]
         expected_us *= 1 - book.spans[w]  # which nobody may ask for
         book.events[w] += n_events
-        if way not in self._changed:
-            book.measure(w, n_events, seconds, expected_us)
-            return
+        self.worked += seconds
+        is_usual = self._changes.is_usual(way)
+        whole = seconds + self._changes.done(way)
+        if is_usual:
+            book.measure(w, n_events, whole, expected_us)
+            return whole
         # The way put itself in order first, which belongs to its rent. Or it was compiled, which
         # nobody is to pay for: more than a new building it never is.
         rent = 1e6 * seconds - float(book.corrections()[w]) * expected_us
         book.rent[w] += min(max(0.0, rent), float(self._prices()[w]))
-        self._changed.discard(way)
+        return whole
 
     def _choose(self, costs: Floats, calls: Floats) -> Int64s:
         """The way of each event, after ways were built and dropped as the books say.
@@ -328,14 +338,15 @@ class Routing(Generic[S]):
 
     def _builds(self, gains: Floats, usable: Bools) -> bool:
         """Put what ways save, or would save, into the books; tells whether one was built for it."""
-        book, gains = self.ledger, gains * (1 + self._n_unseen)
-        self._n_unseen = 0
         if not self.contests.mixes:  # so only the first way has saved something
             gains[usable & (np.arange(gains.size) != self.contests.single)] = 0.0
+        self._gains = np.where(usable, np.maximum(gains, 0.0), 0.0)
+        book, gains = self.ledger, gains * (1 + self._n_unseen)
+        self._n_unseen = 0
         book.credit[~usable] += np.maximum(gains[~usable], 0)
         book.rent[usable] = np.maximum(book.rent[usable] - gains[usable], 0)
         prices = self._prices()
-        wanted = ~usable & (book.credit > PATIENCE * prices)
+        wanted = ~usable & (book.credit > book.patience * prices)
         if not wanted.any():
             return False
         # One at a time: the best of them may leave the others nothing to save.
@@ -354,14 +365,14 @@ class Routing(Generic[S]):
     def build(self, name: str) -> None:
         """Have a way with all queries in it, whether it pays or not."""
         if name not in self.built:
-            begin = self._clock()
+            begin = self.clock()
             self.built[name] = self.made(name)
-            self._building += self._clock() - begin
+            self._building += self.clock() - begin
             w = self.model.ways.index(name)
             self.ledger.rent[w] = 0.0
             self.contests.forget(w)
             self.n_built += 1
-            self._changed.add(name)
+            self._changes.make(name)
 
     def _prices(self) -> Floats:
         """What it costs to build each way, in microseconds."""
@@ -370,20 +381,18 @@ class Routing(Generic[S]):
 
     def _forward(self, change: Callable[[S], None]) -> None:
         """Apply a change to every built way; drop those whose rent is not paid."""
-        book, begin = self.ledger, self._clock()
+        book, begin = self.ledger, self.clock()
         for w, name in enumerate(self.model.ways):
             if name in self.built:
                 change(self.built[name])
-                self._changed.add(name)
-                before, begin = begin, self._clock()
+                before, begin = begin, self.clock()
                 book.rent[w] += 1e6 * (begin - before)
-        prices = self._prices()
-        for w in np.argsort(-book.rent).tolist():
-            if book.rent[w] > NOISE_US + prices[w]:
+                self._changes.note(name, begin - before)
+        if len(self.built) == 1:
+            book.rent[:] = 0.0  # somebody must be there
+        prices, unpaid = self._prices(), book.rent - self._n_unseen * self._gains
+        for w in np.argsort(-unpaid).tolist():
+            is_due = unpaid[w] > NOISE_US + prices[w] and self.contests.can_spare(w)
+            if is_due and len(self.built) > 1:
                 self.drop(self.model.ways[w])
-
-
-def ranges_of(queries: BoxTable, slots: Int64s) -> tuple[Int64s, Int64s]:
-    """The lows and the highs of slots, an attribute to each row."""
-    bounds = queries.bounds.take(slots, axis=0).T
-    return np.ascontiguousarray(bounds[0::2]), np.ascontiguousarray(bounds[1::2])
+                book.patience[w] = min(2 * book.patience[w], MOST_PATIENCE)

@@ -9,26 +9,28 @@ is_new         1 for the first event of its code in the batch: what ways do once
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import log2
 from typing import Literal, NamedTuple
 from weakref import ref
 
 import numpy as np
 
-from standfast._numba import kernel
+from standfast._numba import Stopwatch, kernel
 from standfast.arrays import Int64s
 from standfast.indexes.hotspot_tracker import HotspotTracker
 from standfast.indexes.interval_histogram import STALE, StabbedCounts
 from standfast.indexes.sorted_runs import SortedRuns, block
 from standfast.operators.costs import TRAITS, Floats
-from standfast.operators.equality import BoxTable
+from standfast.operators.equality import BoxTable, ranges_of
 from standfast.operators.group_stats import GroupStats
-from standfast.operators.router import ranges_of
 from standfast.operators.time_stats import moved, sampled
 
 # Events that are enough to shape a histogram after.
 ENOUGH = 64
+# Histograms are made anew when answering has taken so many times what the last time took, so that
+# they never cost more than that part of the time, on each side, however fast queries come and go.
+REPAID = 200.0
 # Queries whose ranges fit into a fast cache, about.
 CACHED = 200_000
 # Stored rows that are asked how many ranges hold them.
@@ -86,6 +88,8 @@ class SideStats:
         self._tracker: ref[HotspotTracker] | None = None
         self._n_updates = 0  # of the tracker, when they were counted
         self._n_stored = self._n_queries = -1  # when the share was taken
+        self.n_refined = 0
+        self._refine_at = 0.0  # seconds of answering
 
     def measure_by(self, is_float: bool) -> None:
         """Told before any query comes: whether the side's selected column is float64."""
@@ -158,11 +162,23 @@ class SideStats:
         assert self.means is not None
         return us.get("stabbed", 0.0) + us.get("stabbed_search", 0.0) * self.means.search
 
-    def refine(self, queries: BoxTable, values: Int64s) -> None:
-        """Make the histograms fit the ranges and the events, if so much has changed."""
-        if self.stabbed.is_due and values.size >= ENOUGH:
-            lows, highs = ranges_of(queries, queries.living())
-            self.stabbed.rebuild(lows[self.side], highs[self.side], values)
+    def refine(
+        self, queries: BoxTable, values: Int64s, worked: float, clock: Callable[[], float]
+    ) -> float:
+        """Make the histograms fit the ranges and the events, if so much has changed and it pays.
+
+        `worked` are the seconds that events took so far; gives back those that refining took.
+        """
+        if not self.stabbed.is_due or values.size < ENOUGH or worked < self._refine_at:
+            return 0.0
+        watch, begin = Stopwatch(), clock()
+        lows, highs = ranges_of(queries, queries.living())
+        self.stabbed.rebuild(lows[self.side], highs[self.side], values)
+        took = clock() - begin
+        self.n_refined += 1
+        if watch.seconds() is not None:  # compiling happens once
+            self._refine_at = worked + REPAID * took
+        return took
 
     def traits(self, codes: Int64s, values: Int64s, rows: Int64s) -> Floats:
         """The traits of equality joins, in the order of `TRAITS`; select-joins lack the last."""

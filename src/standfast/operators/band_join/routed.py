@@ -22,8 +22,9 @@ from standfast.operators.band_join.per_query import PerQuery
 from standfast.operators.band_join.per_tuple import PerTuple
 from standfast.operators.base import BandStrategy, Spec
 from standfast.operators.costs import Constants, Floats, Model, current
+from standfast.operators.equality import ranges_of
 from standfast.operators.group_stats import GroupStats, sizes_of
-from standfast.operators.router import Routing, ranges_of
+from standfast.operators.router import Routing
 
 
 class Routed(BandStrategy):
