@@ -51,7 +51,7 @@ class Churned:
         ms = self.took_ms[name] * places.size / 100
         if getattr(way, "n_changed", 0):
             ms += self.order_ms[name]
-            way.n_changed = 0  # type: ignore[attr-defined]
+            way.n_changed = 0
         self.clock.now += 1e-3 * ms
         return way.process(places.size)
 
