@@ -6,13 +6,17 @@ of ones, both are larger than anything the window holds; such windows are read r
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+from random import Random
+
 import numpy as np
 import pytest
 
 from standfast.indexes.lanes import Lanes
 from standfast.operators.aggregates import aggregate_of
 from standfast.operators.interval_kernels import read_doubtful
-from standfast.operators.plain import plain_answers
+from standfast.operators.plain import _root, plain_answers
 from standfast.operators.window_aggregate.running_intervals import RunningIntervals
 
 REACH = 99
@@ -92,3 +96,13 @@ def test_doubt_ends_when_totals_start_anew():
     way = way_over("SUM", [glitches(1e30, 30), *few * 8])
     assert n_doubtful(way) == 0
     check_all_windows(way)
+
+
+def test_the_root_of_what_float64_cannot_hold_is_rounded_once():
+    rng = Random(15)
+    for _ in range(500):
+        root = rng.randrange(1, 2**53) * Fraction(2) ** rng.randrange(-1074, 971)
+        assert _root(root * root) == root
+        near = Fraction(rng.randrange(1, 2**70), rng.randrange(1, 2**70))
+        found, half = Fraction(_root(near)), Fraction(math.ulp(_root(near))) / 2
+        assert (found - half) ** 2 <= near <= (found + half) ** 2
