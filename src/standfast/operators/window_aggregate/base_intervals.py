@@ -69,7 +69,7 @@ class BaseIntervals(AggregateStrategy):
         if folds is not None:
             return folds.read(windows)
         found = self._intervals.windows(self.lanes, windows, unfinished=self.unfinished)
-        return lower(self.aggregate, found)
+        return lower(self.aggregate, found, self.lanes, windows)
 
     def _paying(self, n_lookups: int) -> BlockFolds | None:
         """Folds of blocks, if so many lookups at a time are worth them."""

@@ -79,13 +79,13 @@ class LandmarkIntervals(AggregateStrategy):
         synopses = np.zeros((slots.size, self.aggregate.width), np.int64)
         plain = np.zeros(slots.size, np.bool_)
         if not slots.size:
-            return lower(self.aggregate, synopses)
+            return lower(self.aggregate, synopses, self.lanes, (lanes, firsts, lasts))
         by_level = np.argsort(levels.astype(np.int8), kind="stable")
         known, starts = np.unique(levels[by_level], return_index=True)
         for level, mine in zip(known.tolist(), np.split(by_level, starts[1:]), strict=True):
             windows = (lanes[mine], firsts[mine], lasts[mine])
             synopses[mine], plain[mine] = self._classes[level].read(windows)
-        found = lower(self.aggregate, synopses)
+        found = lower(self.aggregate, synopses, self.lanes, (lanes, firsts, lasts))
         if plain.any():
             # Windows cut short by rows that went before the query came: few, and soon gone.
             windows = (lanes[plain], firsts[plain], lasts[plain])

@@ -75,7 +75,8 @@ class MaterialiseAll(AggregateStrategy):
         if self.aggregate.belongs_to == "holistic":
             shares = floats_of(self.lows[-1, slots])
             return Found(*plain_answers(self.aggregate, self.lanes, windows, shares))
-        return lower(self.aggregate, self._rows.rows_folded(self.lanes, windows))
+        found = self._rows.rows_folded(self.lanes, windows)
+        return lower(self.aggregate, found, self.lanes, windows)
 
     def check(self) -> None:
         slots = np.flatnonzero(self.living)

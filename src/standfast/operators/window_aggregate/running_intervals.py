@@ -57,7 +57,9 @@ class RunningIntervals(AggregateStrategy):
         if self.aggregate.kind == SUM_FLOAT:
             self._totals.resize(self.lanes.size)
             return self._totals.sums_by_position(self.lanes, windows)
-        return lower(self.aggregate, self._totals.differences(self.lanes, windows))
+        found = self._totals.differences(self.lanes, windows)
+        limits = self._totals.limits(self.lanes, windows)
+        return lower(self.aggregate, found, self.lanes, windows, limits)
 
     def check(self) -> None:
         fresh = RunningIntervals(self.aggregate, self.lanes)
