@@ -44,24 +44,30 @@ def answers(way):
 def test_sums_do_not_drift_after_large_values_that_cancel(way):
     """As much is added up as 10^9 values of a million: 10^6 values of 10^9, then small ones.
 
-    A running total of float64 is off by more than rounding by then. The bound is that of decision
-    014: a rounding of the answer, and what n roundings of the rest of n roundings can come to.
+    A window reaches all of them, so that all are written. A running total of float64 is off by far
+    more than rounding by then, as the same windows show that are differences of such totals. The
+    bound is that of decision 014: a rounding of the answer, and what n roundings of the rest of n
+    roundings can come to.
     """
     rng = np.random.default_rng(5)
     large = rng.uniform(0, 2e9, size=500_000)
     small = rng.normal(size=2_000)
     values = np.concatenate([large, -rng.permutation(large), large[:1], small])
-    lefts = np.array([0, 1, 50, 999, 1_999])
-    found = answers(made(way, "SUM", values, lefts, batch=50_000))
+    lefts = np.array([0, 1, 50, 999, 1_999, values.size - 1])
+    made_way = made(way, "SUM", values, lefts, batch=50_000)
+    assert len(made_way.lanes) == values.size, "rows that no window reaches are not written"
+    assert np.abs(made_way.lanes.kept().values).sum() > 0.99e15
+    found, drifting = answers(made_way), np.append(0.0, np.cumsum(values))
+    n_added, most = values.size, 10**15
     for left, value in zip(lefts.tolist(), found.values.tolist(), strict=True):
-        window = values[values.size - 1 - left :]
-        exact = sum(map(Fraction, window.tolist()))
-        n_added = 2**17  # once round the ring
-        bound = Fraction(2) ** -53 * abs(exact) + Fraction(n_added**2, 2**106) * 10**15
+        window = values[values.size - 1 - left :].tolist()
+        # Whole numbers of 2^-80 each: nothing is rounded.
+        exact = Fraction(sum(int(math.ldexp(v, 80)) for v in window), 2**80)
+        bound = Fraction(2) ** -53 * abs(exact) + Fraction(n_added**2, 2**106) * most
         assert abs(Fraction(value) - exact) <= bound
-        assert value == pytest.approx(float(exact), rel=1e-9)
-    drifting = np.cumsum(values)
-    assert abs((drifting[-1] - drifting[-51]) - math.fsum(values[-50:])) > 1e-7
+        assert value == pytest.approx(float(exact), rel=1e-12)
+        plain = drifting[-1] - drifting[values.size - 1 - left]
+        assert plain != pytest.approx(float(exact), rel=1e-12), "totals of float64 would do"
 
 
 @pytest.mark.parametrize("way", MERGING)
