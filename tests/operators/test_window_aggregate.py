@@ -109,6 +109,16 @@ def test_a_sum_that_int64_cannot_hold_is_null_and_counted(way):
 
 
 @pytest.mark.parametrize("way", SUMMING)
+def test_means_of_large_whole_numbers_are_those_of_python(way):
+    values = np.random.default_rng(14).integers(-(2**63), 2**63 - 1, 300)
+    values[100:200] = 1_700_000_000_000_000 + np.arange(100)
+    lefts = np.arange(0, 300, 7)
+    found = answers(made(way, "AVG", values, lefts, batch=70)).values.tolist()
+    rows = values.tolist()
+    assert found == [sum(rows[-left - 1 :]) / (left + 1) for left in lefts.tolist()]
+
+
+@pytest.mark.parametrize("way", SUMMING)
 def test_overflows_are_counted_by_the_group(way):
     engine = sf.Engine()
     engine.stream("s", {"a": "int64", "ts": "timestamp"}, time="ts")

@@ -27,6 +27,8 @@ Windows = tuple[Int64s, Int64s, Int64s]
 MANY_ROWS = 4_096  # fewer are read as fast as a lane is looked at
 UNLIMITED: Fields = np.empty(0)
 EXACT_FLOAT = 1 << 53
+NONE, TEN, WORD, FIFTY_FOUR = np.array([0, 10, 32, 54], np.uint64)
+LOW_WORD, LEADING = np.array([(1 << 32) - 1, 1 << 54], np.uint64)
 
 
 def lower(
@@ -69,11 +71,39 @@ def _whole(aggregate: Aggregate, synopses: Int64s) -> Found:
         over = (n > 0) & ~fits
         return Found(low.copy(), (n > 0) & fits, over)
     mean = low / np.maximum(n, 1)
-    rough = (n > 0) & ~(fits & (np.abs(low) <= EXACT_FLOAT))
-    for i in np.flatnonzero(rough).tolist():
-        # Python divides whole numbers of any size with one rounding.
-        mean[i] = ((int(high[i]) << 64) + int(low[i]) % 2**64) / int(n[i])
+    rough = np.flatnonzero((n > 0) & ~(fits & (np.abs(low) <= EXACT_FLOAT)))
+    if rough.size:
+        mean[rough] = quotients(high[rough], low[rough], n[rough])
     return Found(mean, n > 0)
+
+
+def quotients(high: Int64s, low: Int64s, n: Int64s) -> Fields:
+    """Sums of more than 2^53, of n values of int64 each, divided by n and rounded once.
+
+    Long division by digits of 32 bits: the quotient is below 2^64, 2^22 at least, and has two
+    digits more behind the point. Its leading 64 bits, the last of which also stands for all that
+    follow, are rounded as the whole would be.
+    """
+    assert n.max() < 1 << 31, "windows hold fewer values than 2^31"
+    is_less = high < 0
+    # A negative number of two words, turned round: a carry when the lower one is 0.
+    left = np.where(is_less, ~high + (low == 0), high).astype(np.uint64)
+    bits, by = np.where(is_less, -low, low).view(np.uint64), n.astype(np.uint64)
+    whole, behind = np.zeros((2, n.size), np.uint64)
+    for part, digit in (
+        (whole, bits >> WORD), (whole, bits & LOW_WORD), (behind, NONE), (behind, NONE)
+    ):  # fmt: skip
+        one, left = np.divmod(left << WORD | digit, by)
+        part <<= WORD
+        part |= one
+    scale = np.ones(n.size)
+    for _ in range(4):
+        short = whole < LEADING
+        whole = np.where(short, whole << TEN | behind >> FIFTY_FOUR, whole)
+        behind = np.where(short, behind << TEN, behind)
+        scale[short] /= 1024.0
+    rounded: Fields = (whole | ((behind | left) != 0)).astype(np.float64) * scale
+    return np.copysign(rounded, high)
 
 
 def _spread(
