@@ -30,7 +30,7 @@ from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
 from standfast.operators import landmark_kernels as kernels
 from standfast.operators.aggregates import Aggregate
-from standfast.operators.base import AggregateStrategy, Found, Spec
+from standfast.operators.base import ROUNDED, AggregateStrategy, Found, Spec
 from standfast.operators.landmark_kernels import Rings
 from standfast.operators.lowering import lower
 from standfast.operators.plain import plain_answers
@@ -44,6 +44,7 @@ class LandmarkIntervals(AggregateStrategy):
         question=WindowAggregate, paper="L-INT [shared-windows] 3.1.2",
         time="O(g) update, O(1) lookup, g classes of widths",
         space="O(g N_max), O(N_max) for suffix windows", needs="mergeable",
+        promise=ROUNDED,
     )  # fmt: skip
 
     def __init__(self, aggregate: Aggregate, lanes: Lanes) -> None:
