@@ -240,6 +240,19 @@ def test_switching_the_strategy_changes_no_answer_and_a_wrong_one_changes_nothin
     assert (group.way, hit(engine, 1.5, 5.5, 9.0)) == ("interval_tree", before)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "promise"),
+    [("auto", "exact, float sums but for rounding; "), ("naive", "exact; O(1) update")],
+)
+def test_explain_tells_where_sums_are_rounded(strategy, promise):
+    """It promised exact answers of sums that are within a bound."""
+    engine = sf.Engine()
+    engine.stream("s", {"a": "float64", "ts": "timestamp"}, time="ts")
+    over = "OVER (ORDER BY ts ROWS BETWEEN :n PRECEDING AND CURRENT ROW) FROM s"
+    group = engine.register(f"SELECT SUM(a) {over}", strategy=strategy)
+    assert f"promise  {promise}" in group.explain()
+
+
 def test_explain_tells_question_strategy_inside_and_cost():
     engine, group = group_of("groups", BAND)
     group.add({"lo": [0.0, 1.0, 100.0], "hi": [2.0, 3.0, 101.0]})

@@ -12,8 +12,6 @@ import standfast as sf
 from standfast.indexes.lanes import Lanes
 from standfast.operators.aggregates import UserAggregate, aggregate_of
 from standfast.operators.catalog import WINDOW_AGGREGATES
-from standfast.operators.window_aggregate import routed
-from standfast.operators.window_aggregate.routed import Routed
 
 NOTHING = np.empty(0, np.int64)
 MERGING = ["augmented_tree", "base_intervals", "landmark_intervals", "running_intervals"]
@@ -44,24 +42,30 @@ def answers(way):
 def test_sums_do_not_drift_after_large_values_that_cancel(way):
     """As much is added up as 10^9 values of a million: 10^6 values of 10^9, then small ones.
 
-    A running total of float64 is off by more than rounding by then. The bound is that of decision
-    014: a rounding of the answer, and what n roundings of the rest of n roundings can come to.
+    A window reaches all of them, so that all are written. A running total of float64 is off by far
+    more than rounding by then, as the same windows show that are differences of such totals. The
+    bound is that of decision 014: a rounding of the answer, and what n roundings of the rest of n
+    roundings can come to.
     """
     rng = np.random.default_rng(5)
     large = rng.uniform(0, 2e9, size=500_000)
     small = rng.normal(size=2_000)
     values = np.concatenate([large, -rng.permutation(large), large[:1], small])
-    lefts = np.array([0, 1, 50, 999, 1_999])
-    found = answers(made(way, "SUM", values, lefts, batch=50_000))
+    lefts = np.array([0, 1, 50, 999, 1_999, values.size - 1])
+    made_way = made(way, "SUM", values, lefts, batch=50_000)
+    assert len(made_way.lanes) == values.size, "rows that no window reaches are not written"
+    assert np.abs(made_way.lanes.kept().values).sum() > 0.99e15
+    found, drifting = answers(made_way), np.append(0.0, np.cumsum(values))
+    n_added, most = values.size, 10**15
     for left, value in zip(lefts.tolist(), found.values.tolist(), strict=True):
-        window = values[values.size - 1 - left :]
-        exact = sum(map(Fraction, window.tolist()))
-        n_added = 2**17  # once round the ring
-        bound = Fraction(2) ** -53 * abs(exact) + Fraction(n_added**2, 2**106) * 10**15
+        window = values[values.size - 1 - left :].tolist()
+        # Whole numbers of 2^-80 each: nothing is rounded.
+        exact = Fraction(sum(int(math.ldexp(v, 80)) for v in window), 2**80)
+        bound = Fraction(2) ** -53 * abs(exact) + Fraction(n_added**2, 2**106) * most
         assert abs(Fraction(value) - exact) <= bound
-        assert value == pytest.approx(float(exact), rel=1e-9)
-    drifting = np.cumsum(values)
-    assert abs((drifting[-1] - drifting[-51]) - math.fsum(values[-50:])) > 1e-7
+        assert value == pytest.approx(float(exact), rel=1e-12)
+        plain = drifting[-1] - drifting[values.size - 1 - left]
+        assert plain != pytest.approx(float(exact), rel=1e-12), "totals of float64 would do"
 
 
 @pytest.mark.parametrize("way", MERGING)
@@ -100,6 +104,16 @@ def test_a_sum_that_int64_cannot_hold_is_null_and_counted(way):
     assert found.n_overflowed == 1
     mean = answers(made(way, "AVG", values, lefts))
     assert mean.values[5] == (most + 5) / 6
+
+
+@pytest.mark.parametrize("way", SUMMING)
+def test_means_of_large_whole_numbers_are_those_of_python(way):
+    values = np.random.default_rng(14).integers(-(2**63), 2**63 - 1, 300)
+    values[100:200] = 1_700_000_000_000_000 + np.arange(100)
+    lefts = np.arange(0, 300, 7)
+    found = answers(made(way, "AVG", values, lefts, batch=70)).values.tolist()
+    rows = values.tolist()
+    assert found == [sum(rows[-left - 1 :]) / (left + 1) for left in lefts.tolist()]
 
 
 @pytest.mark.parametrize("way", SUMMING)
@@ -278,90 +292,3 @@ def test_landmarks_of_suffix_windows_take_little_more_than_the_widest():
     assert historical.memory_bytes() > 6 * alone.memory_bytes()
     wanted = [values[-left - 1 :].max() for left in lefts]
     assert answers(suffix).values.tolist() == wanted
-
-
-class Told(Routed):
-    """A router that expects landmarks to be cheap, on a clock where they turn out not to be."""
-
-    landmarks_s = 1e-3
-    now = 0.0
-
-    def __init__(self, aggregate, lanes):
-        super().__init__(aggregate, lanes, self.tick)
-
-    def tick(self):
-        self.now += self.landmarks_s if self.way == "landmark_intervals" else 1e-3
-        return self.now
-
-    def estimates(self, n_rows, n_lookups):
-        return {"base_intervals": 1e6, "landmark_intervals": 1e5 if n_lookups else 1e6}
-
-
-def test_the_router_goes_over_when_that_pays_and_comes_back_when_it_was_wrong():
-    rng = np.random.default_rng(9)
-    lanes = Lanes("rows", is_float=True, reach=500)
-    way = Told(aggregate_of("MAX", is_float=True), lanes)
-    slots, lefts = np.arange(20), np.arange(480, 500)
-    way.add(slots, np.array([lefts * 0]), np.array([lefts]))
-    values, seen = rng.normal(size=4_000), []
-    for at in range(0, 4_000, 10):
-        way.append(NOTHING, np.arange(at, at + 10), values[at : at + 10], np.ones(10, np.bool_))
-        found = way.lookup(slots[:5], slots[:5] * 0).values.tolist()
-        assert found == [values[max(0, at + 9 - left) : at + 10].max() for left in lefts[:5]]
-        seen.append(way.way)
-        way.landmarks_s = 1e-3 if at < 2_000 else 1e-1
-    assert seen[100] == "landmark_intervals"
-    assert seen[-1] == "base_intervals"
-    assert way.n_switches == 2
-    assert way.describe()["structure"] == "base_intervals"
-    assert way.corrections["landmark_intervals", "lookups"] > 5
-
-
-def test_the_books_expect_landmarks_to_pay_for_many_lookups_of_wide_windows():
-    lanes = Lanes("rows", is_float=True, reach=1 << 20)
-    way = Routed(aggregate_of("MAX", is_float=True), lanes)
-    way.add(np.arange(2), np.zeros((1, 2), np.int64), np.full((1, 2), (1 << 20) - 1))
-    rows, lookups = way.estimates(1_000, 0), way.estimates(0, 1_000)
-    assert rows["base_intervals"] < rows["landmark_intervals"]
-    assert lookups["base_intervals"] > lookups["landmark_intervals"]
-    at_a_time = way.estimates(0, 100_000)
-    assert at_a_time["base_intervals"] < at_a_time["landmark_intervals"], "read from folds"
-
-
-def test_the_router_takes_rows_in_when_somebody_looks_and_reads_answers_again():
-    lanes = Lanes("rows", is_float=False, reach=100)
-    way = Routed(aggregate_of("SUM", is_float=False), lanes)
-    slots = np.arange(3)
-    way.add(slots, np.zeros((1, 3), np.int64), np.array([[0, 9, 100]]))
-    for i in range(100):
-        way.append(NOTHING, np.array([i]), np.array([i]), np.ones(1, np.bool_))
-    for _ in range(3):
-        found = way.lookup(slots, slots * 0)
-        assert found.values.tolist() == [99, sum(range(90, 100)), sum(range(100))]
-    assert (way.n_lookups, way.n_reread) == (9, 6)
-    way.append(NOTHING, np.array([100]), np.array([1]), np.ones(1, np.bool_))
-    assert way.lookup(slots, slots * 0).values[0] == 1
-    assert routed.PATIENCE > 1
-
-
-def test_answers_that_nobody_reads_again_are_written_down_later_the_next_time(monkeypatch):
-    lanes = Lanes("rows", is_float=False, reach=10)
-    way = Routed(aggregate_of("SUM", is_float=False), lanes)
-    slots, written = np.arange(3), []
-    way.add(slots, np.zeros((1, 3), np.int64), np.array([[0, 2, 9]]))
-    write_down = Routed._write_down
-    monkeypatch.setattr(Routed, "_write_down", lambda self: (written.append(i), write_down(self)))
-    for i in range(40):  # every answer is asked for once between two rows
-        way.append(NOTHING, np.array([i]), np.array([i]), np.ones(1, np.bool_))
-        assert way.lookup(slots, slots * 0).values[0] == i
-    assert written == [0], "for nothing, so not again"
-    for _ in range(10):
-        assert way.lookup(slots, slots * 0).values[0] == 39
-    assert written == [0, 39]
-    i = 40
-    for _ in range(3):
-        way.append(NOTHING, np.array([i]), np.array([i]), np.ones(1, np.bool_))
-        for _ in range(2):
-            assert way.lookup(slots, slots * 0).values[0] == i
-        i += 1
-    assert written == [0, 39, 40, 41, 42], "they were read again"

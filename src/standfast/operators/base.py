@@ -24,6 +24,8 @@ from standfast.operators.aggregates import Aggregate
 from standfast.operators.plain import plain_answers
 
 EXACT: Literal["exact"] = "exact"
+# What is made of sums of float64: docs/windows.md has the bounds.
+ROUNDED: Literal["exact, float sums but for rounding"] = "exact, float sums but for rounding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Spec:
     paper: str
     time: str
     space: str
-    promise: Literal["exact"] = EXACT
+    promise: Literal["exact", "exact, float sums but for rounding"] = EXACT
     max_attributes: int = 16
     needs: str = ""  # the class of aggregates that it takes; every aggregate if empty
 

@@ -93,7 +93,7 @@ class BlockFolds:
         kernels.read_any(
             aggregate.kind, *parts, *self._where(), *which, found, found.view(np.float64)
         )
-        return lower(aggregate, found)
+        return lower(aggregate, found, self._lanes, which)
 
     def sums_by_age(self, which: tuple[Int64s, Int64s, Int64s]) -> Found:
         """Sums of floats in the only lane: slots, and by slot the least and greatest age."""
@@ -151,9 +151,8 @@ class BlockFolds:
             lasts = np.concatenate([np.full(each.size, tail - 1), each])
             which = (np.full(firsts.size, lane), firsts, lasts)
             one = self.read(which)
-            other = lower(
-                self.aggregate, self._intervals.windows(self._lanes, which, unfinished=False)
-            )
+            found = self._intervals.windows(self._lanes, which, unfinished=False)
+            other = lower(self.aggregate, found, self._lanes, which)
             assert np.array_equal(one.known, other.known), "folds lost the values of a window"
             same = np.isclose(one.values, other.values, rtol=1e-9, atol=0.0)
             assert np.all(same | ~one.known), "folds read a window unlike its intervals"

@@ -24,10 +24,8 @@ from standfast.operators.aggregates import (
     SUM_FLOAT,
     Fields,
 )
+from standfast.operators.spread_kernels import share_in_doubt
 from standfast.operators.synopsis_kernels import added, copy, lift_one, merge, take_away
-
-# A window whose squares come to less than this share of a total has too few of its digits.
-DOUBT = 2.0**-24
 
 
 @kernel
@@ -109,14 +107,10 @@ def running_windows(
 
 
 @kernel
-def read_doubtful(
-    kind: int, ints: Int64s, floats: Fields, g: Geometry, lanes: Int64s, firsts: Int64s,
-    lasts: Int64s, raw: Int64s, values: Fields, valid: Bools, found: Int64s, found_floats: Fields,
-) -> int:  # fmt: skip
-    """Read again, row by row, the powers that a difference of totals cannot tell; how many."""
-    one = np.zeros((1, found.shape[1]), np.int64)
-    one_floats = one.view(np.float64)
-    n_again = 0
+def find_limits(
+    floats: Fields, g: Geometry, lanes: Int64s, firsts: Int64s, lasts: Int64s, limits: Fields
+) -> None:
+    """What the totals that make up each window leave in doubt; 0 where they left nothing out."""
     for i in range(lanes.size):
         start, mask, last = g.starts[lanes[i]], g.masks[lanes[i]], lasts[i]
         at, turn = start + (last & mask), start + mask
@@ -124,15 +118,8 @@ def read_doubtful(
         if firsts[i] & ~mask != last & ~mask:
             most = max(most, floats[turn, 3])
             is_exact = is_exact and floats[turn, 2] == 0.0 and floats[turn, 4] == 0.0
-        if firsts[i] > last or is_exact or found_floats[i, 3] >= DOUBT * most:
-            continue
-        n_again += 1
-        found[i] = 0
-        for p in range(firsts[i], last + 1):
-            place = start + (p & mask)
-            lift_one(kind, one, one_floats, 0, raw[place], values[place], valid[place])
-            merge(kind, found, found_floats, i, one, one_floats, 0)
-    return n_again
+        is_exact = is_exact or firsts[i] > last
+        limits[i] = 0.0 if is_exact else share_in_doubt(mask + 1) * most
 
 
 @in_place

@@ -56,12 +56,14 @@ def plain_answer(aggregate: Aggregate, values: Any, valid: Any, share: float) ->
         total = _total(kept)
         if name == "SUM":
             return None if isinstance(total, int) and not -(2**63) <= total < 2**63 else total
+        if math.isinf(total) and all(map(math.isfinite, kept)):
+            return _rounded(sum(map(Fraction, kept), Fraction()) / len(kept))
         return total / len(kept)
     return _spread(name, kept)
 
 
 def _total(kept: list[Any]) -> Any:
-    """The sum, rounded once."""
+    """The sum, rounded once; infinite where float64 ends."""
     if isinstance(kept[0], int):
         return sum(kept)
     infinite = [value for value in kept if not math.isfinite(value)]
@@ -70,23 +72,37 @@ def _total(kept: list[Any]) -> Any:
     try:
         return math.fsum(kept)
     except OverflowError:
-        exact = sum(map(Fraction, kept), Fraction())
-        if abs(exact) < 2**1024 - 2**970:
-            return float(exact)
-        return math.inf if exact > 0 else -math.inf
+        return _rounded(sum(map(Fraction, kept), Fraction()))
+
+
+def _rounded(exact: Fraction) -> float:
+    """The nearest float, infinite where float64 ends."""
+    if abs(exact) < 2**1024 - 2**970:
+        return float(exact)
+    return math.inf if exact > 0 else -math.inf
+
+
+def _root(exact: Fraction) -> float:
+    """The square root, of what float64 cannot hold too."""
+    # Scaled by an even power of two to some 150 digits, so the whole root has 75 of them.
+    half = (150 - exact.numerator.bit_length() + exact.denominator.bit_length()) // 2
+    scaled = exact * Fraction(2) ** (2 * half)
+    root = math.isqrt(scaled.numerator // scaled.denominator)
+    # What is cut off does no more than tell which way a tie is rounded.
+    return _rounded((root + Fraction(root * root < scaled, 2)) / Fraction(2) ** half)
 
 
 def _spread(name: str, kept: list[Any]) -> float | None:
-    """The variance or the deviation, rounded once or twice."""
+    """The variance or the deviation, rounded once; infinite where float64 ends."""
     n, is_sample = len(kept), name in ("VARIANCE", "STDDEV")
     if n <= is_sample:
         return None
     if not all(map(math.isfinite, kept)):
         return math.nan
     exact = [Fraction(value) for value in kept]
-    moment = sum(value * value for value in exact) - sum(exact) ** 2 / n
-    limited = min(moment / (n - is_sample), Fraction(2**1024 - 2**971))
-    return math.sqrt(limited) if name.startswith("STDDEV") else float(limited)
+    squares = sum((value * value for value in exact), Fraction())
+    variance = (squares - sum(exact, Fraction()) ** 2 / n) / (n - is_sample)
+    return _root(variance) if name.startswith("STDDEV") else _rounded(variance)
 
 
 def arrays_of(aggregate: Aggregate, answers: list[Any]) -> tuple[Values, Bools]:

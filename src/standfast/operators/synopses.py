@@ -275,12 +275,6 @@ class Synopses:
                 self.aggregate.kind, self._ints, self.floats, g, *which,
                 found, found.view(np.float64),
             )  # fmt: skip
-            if self.aggregate.kind in (POWERS_INT, POWERS_FLOAT):
-                interval_kernels.read_doubtful(
-                    self.aggregate.kind, self._ints, self.floats, g, *which,
-                    lanes.values.view(np.int64), lanes.values.view(np.float64), lanes.valid,
-                    found, found.view(np.float64),
-                )  # fmt: skip
             return found
         assert user.inverse is not None, "a way that subtracts was let through"
         has = np.flatnonzero(which[1] <= which[2])
@@ -300,6 +294,13 @@ class Synopses:
             left.view(np.float64)[:, 1:], part.view(np.float64)[:, 1:]
         )
         return found
+
+    def limits(self, lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]) -> Fields:
+        """What the differences of powers are held against (`spread_kernels`)."""
+        limits = np.empty(which[0].size if self.aggregate.kind in (POWERS_INT, POWERS_FLOAT) else 0)
+        if limits.size:
+            interval_kernels.find_limits(self.floats, lanes.geometry, *which, limits)
+        return limits
 
     def sums_by_age(
         self, kernel: Callable[..., None], lanes: Lanes, which: tuple[Int64s, Int64s, Int64s]

@@ -32,6 +32,7 @@ from standfast.operators.aggregates import (
 
 LOWEST = -(2**63)
 SPLITTER = 134217729.0  # 2^27 + 1
+TINY = 2.0**-480  # smaller floats have no exact squares
 
 
 @kernel
@@ -72,6 +73,8 @@ def lift_one(
         floats[at, 1] = one + other
         floats[at, 2] = other - (floats[at, 1] - one)
         total, rest = multiplied(one, one)
+        if 0.0 < abs(one) < TINY:
+            total, rest = TINY * TINY, 0.0  # only zeros have no squares
         if other != 0.0:
             for times, factor in ((2.0, one), (1.0, other)):
                 product, left_out = multiplied(times * factor, other)

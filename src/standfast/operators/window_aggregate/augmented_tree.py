@@ -16,7 +16,7 @@ Paper      PSoup, [shared-windows] section 3.1.3; positions lead to nodes withou
 from __future__ import annotations
 
 from standfast.model.query import WindowAggregate
-from standfast.operators.base import Spec
+from standfast.operators.base import ROUNDED, Spec
 from standfast.operators.window_aggregate.base_intervals import BaseIntervals
 
 
@@ -26,6 +26,7 @@ class AugmentedTree(BaseIntervals):
     spec = Spec(
         question=WindowAggregate, paper="PSoup [shared-windows] 3.1.3",
         time="O(log N_max) update, O(log N_max) lookup", space="O(N_max)", needs="mergeable",
+        promise=ROUNDED,
     )  # fmt: skip
 
     unfinished = True

@@ -24,7 +24,7 @@ from standfast.indexes.lane_changes import Change
 from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate
-from standfast.operators.base import AggregateStrategy, Found, Spec
+from standfast.operators.base import ROUNDED, AggregateStrategy, Found, Spec
 from standfast.operators.block_folds import FEW, SHIFT, BlockFolds
 from standfast.operators.interval_kernels import sums_by_age
 from standfast.operators.lowering import lower
@@ -38,6 +38,7 @@ class BaseIntervals(AggregateStrategy):
     spec = Spec(
         question=WindowAggregate, paper="B-INT [shared-windows] 3.1.1",
         time="O(1) amortised update, O(log W) lookup", space="O(N_max)", needs="mergeable",
+        promise=ROUNDED,
     )  # fmt: skip
 
     unfinished = False  # whether intervals are kept that still wait for rows
@@ -69,7 +70,7 @@ class BaseIntervals(AggregateStrategy):
         if folds is not None:
             return folds.read(windows)
         found = self._intervals.windows(self.lanes, windows, unfinished=self.unfinished)
-        return lower(self.aggregate, found)
+        return lower(self.aggregate, found, self.lanes, windows)
 
     def _paying(self, n_lookups: int) -> BlockFolds | None:
         """Folds of blocks, if so many lookups at a time are worth them."""

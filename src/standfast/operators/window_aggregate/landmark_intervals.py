@@ -30,7 +30,7 @@ from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
 from standfast.operators import landmark_kernels as kernels
 from standfast.operators.aggregates import Aggregate
-from standfast.operators.base import AggregateStrategy, Found, Spec
+from standfast.operators.base import ROUNDED, AggregateStrategy, Found, Spec
 from standfast.operators.landmark_kernels import Rings
 from standfast.operators.lowering import lower
 from standfast.operators.plain import plain_answers
@@ -44,6 +44,7 @@ class LandmarkIntervals(AggregateStrategy):
         question=WindowAggregate, paper="L-INT [shared-windows] 3.1.2",
         time="O(g) update, O(1) lookup, g classes of widths",
         space="O(g N_max), O(N_max) for suffix windows", needs="mergeable",
+        promise=ROUNDED,
     )  # fmt: skip
 
     def __init__(self, aggregate: Aggregate, lanes: Lanes) -> None:
@@ -79,13 +80,13 @@ class LandmarkIntervals(AggregateStrategy):
         synopses = np.zeros((slots.size, self.aggregate.width), np.int64)
         plain = np.zeros(slots.size, np.bool_)
         if not slots.size:
-            return lower(self.aggregate, synopses)
+            return lower(self.aggregate, synopses, self.lanes, (lanes, firsts, lasts))
         by_level = np.argsort(levels.astype(np.int8), kind="stable")
         known, starts = np.unique(levels[by_level], return_index=True)
         for level, mine in zip(known.tolist(), np.split(by_level, starts[1:]), strict=True):
             windows = (lanes[mine], firsts[mine], lasts[mine])
             synopses[mine], plain[mine] = self._classes[level].read(windows)
-        found = lower(self.aggregate, synopses)
+        found = lower(self.aggregate, synopses, self.lanes, (lanes, firsts, lasts))
         if plain.any():
             # Windows cut short by rows that went before the query came: few, and soon gone.
             windows = (lanes[plain], firsts[plain], lasts[plain])

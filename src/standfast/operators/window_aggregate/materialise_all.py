@@ -19,7 +19,7 @@ from standfast.indexes.lanes import Lanes
 from standfast.model.numbers import floats_of
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate
-from standfast.operators.base import AggregateStrategy, Found, Spec, spread_out
+from standfast.operators.base import ROUNDED, AggregateStrategy, Found, Spec, spread_out
 from standfast.operators.lowering import lower
 from standfast.operators.plain import plain_answers
 from standfast.operators.synopses import Synopses
@@ -31,6 +31,7 @@ class MaterialiseAll(AggregateStrategy):
     spec = Spec(
         question=WindowAggregate, paper="materialise all [shared-windows] 6.1",
         time="O(sum of W) update, O(1) lookup", space="O(N_max + n)",
+        promise=ROUNDED,
     )  # fmt: skip
 
     def __init__(self, aggregate: Aggregate, lanes: Lanes) -> None:
@@ -75,7 +76,8 @@ class MaterialiseAll(AggregateStrategy):
         if self.aggregate.belongs_to == "holistic":
             shares = floats_of(self.lows[-1, slots])
             return Found(*plain_answers(self.aggregate, self.lanes, windows, shares))
-        return lower(self.aggregate, self._rows.rows_folded(self.lanes, windows))
+        found = self._rows.rows_folded(self.lanes, windows)
+        return lower(self.aggregate, found, self.lanes, windows)
 
     def check(self) -> None:
         slots = np.flatnonzero(self.living)

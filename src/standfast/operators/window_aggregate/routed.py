@@ -30,7 +30,7 @@ from standfast.indexes.lane_changes import Change, PutBy
 from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import Aggregate
-from standfast.operators.base import AggregateStrategy, Found, Spec, spread_out
+from standfast.operators.base import ROUNDED, AggregateStrategy, Found, Spec, spread_out
 from standfast.operators.block_folds import FEW, SHIFT, is_worth
 from standfast.operators.window_aggregate.base_interval_quantiles import BaseIntervalQuantiles
 from standfast.operators.window_aggregate.base_intervals import BaseIntervals
@@ -72,6 +72,7 @@ class Routed(AggregateStrategy):
         question=WindowAggregate, paper="ours, after [shared-windows] 8",
         time="that of the best structure for the mix of rows and lookups",
         space="that of the structure, and of the answers while they are read over and over",
+        promise=ROUNDED,
     )  # fmt: skip
 
     def __init__(

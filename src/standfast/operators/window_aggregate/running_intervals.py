@@ -22,7 +22,7 @@ from standfast.indexes.lane_changes import Change
 from standfast.indexes.lanes import Lanes
 from standfast.model.query import WindowAggregate
 from standfast.operators.aggregates import SUM_FLOAT, Aggregate
-from standfast.operators.base import AggregateStrategy, Found, Spec
+from standfast.operators.base import ROUNDED, AggregateStrategy, Found, Spec
 from standfast.operators.lowering import lower
 from standfast.operators.sum_kernels import running_by_age
 from standfast.operators.synopses import Synopses, reads_ages
@@ -35,6 +35,7 @@ class RunningIntervals(AggregateStrategy):
     spec = Spec(
         question=WindowAggregate, paper="R-INT [shared-windows] 3.2",
         time="O(1) update, O(1) lookup", space="O(N_max)", needs="subtractable",
+        promise=ROUNDED,
     )  # fmt: skip
 
     def __init__(self, aggregate: Aggregate, lanes: Lanes) -> None:
@@ -57,7 +58,9 @@ class RunningIntervals(AggregateStrategy):
         if self.aggregate.kind == SUM_FLOAT:
             self._totals.resize(self.lanes.size)
             return self._totals.sums_by_position(self.lanes, windows)
-        return lower(self.aggregate, self._totals.differences(self.lanes, windows))
+        found = self._totals.differences(self.lanes, windows)
+        limits = self._totals.limits(self.lanes, windows)
+        return lower(self.aggregate, found, self.lanes, windows, limits)
 
     def check(self) -> None:
         fresh = RunningIntervals(self.aggregate, self.lanes)
