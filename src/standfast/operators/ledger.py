@@ -36,7 +36,7 @@ class Ledger:
         self.seconds = np.zeros(n_ways)
         self.credit = np.zeros(n_ways)  # microseconds, as all below
         self.rent = np.zeros(n_ways)
-        self.patience = np.ones(n_ways)  # costs of building that the credit has to exceed
+        self.patience = np.ones(n_ways)  # factors on the credit that builds a way
         self._log = np.zeros(n_ways)
         self._weight = np.zeros(n_ways)
         self._strange = np.zeros(n_ways, np.bool_)

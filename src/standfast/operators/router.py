@@ -52,9 +52,9 @@ LOOK_EVERY, LOOK_FIRST = 16, 4
 # that another way may be cheaper than the one in use, the next batch is looked at. One batch in
 # so many is compared.
 BOOKING_US, COMPARE_EVERY = 20.0, 4
-# Credit, in costs of building, that builds a way: 1 at first, twice as much each time that the way
-# is dropped because it does not pay, at most so much.
-MOST_PATIENCE = 64.0
+# Credit, in costs of building, that builds a way: twice as much each time that the way is dropped
+# because it does not pay, at most so many times as much.
+PATIENCE, MOST_PATIENCE = 1.0, 64.0
 # What choosing takes in a batch follows measurements by these shares; what takes longer than so
 # many times the usual counts as that.
 RISING, FALLING, STRANGE = 1 / 8, 1 / 4, 4.0
@@ -346,7 +346,7 @@ class Routing(Generic[S]):
         book.credit[~usable] += np.maximum(gains[~usable], 0)
         book.rent[usable] = np.maximum(book.rent[usable] - gains[usable], 0)
         prices = self._prices()
-        wanted = ~usable & (book.credit > book.patience * prices)
+        wanted = ~usable & (book.credit > PATIENCE * book.patience * prices)
         if not wanted.any():
             return False
         # One at a time: the best of them may leave the others nothing to save.
