@@ -43,12 +43,13 @@ every_way = pytest.mark.parametrize("way", WAYS)
 
 
 def way_over(
-    name: str, batches: list[np.ndarray], way: str = "running_intervals"
+    name: str, batches: list[np.ndarray], way: str = "running_intervals", *, every: int = 1
 ) -> AggregateStrategy:
+    """A way that took batches in, with one in `every` windows of the last 100 rows."""
     is_float = batches[0].dtype == np.float64
     lanes = Lanes("rows", is_float=is_float, reach=REACH)
     way = WAYS[way](aggregate_of(name, is_float=is_float), lanes)
-    lows, highs = np.triu_indices(REACH + 1)
+    lows, highs = (ages[::every] for ages in np.triu_indices(REACH + 1))
     way.add(np.arange(lows.size), lows[None, :], highs[None, :])
     n_rows = 0
     for values in batches:
@@ -58,17 +59,14 @@ def way_over(
     return way
 
 
-def check_windows(way: AggregateStrategy, slots: np.ndarray) -> None:
+def check_all_windows(way: AggregateStrategy) -> None:
+    slots = np.arange(way.lows.shape[1])
     lanes = np.zeros_like(slots)
     found = way.lookup(slots, lanes)
-    windows = (lanes, *way.lanes.positions(lanes, way.lows[0, slots], way.highs[0, slots]))
+    windows = (lanes, *way.lanes.positions(lanes, way.lows[0], way.highs[0]))
     wanted, known, _ = plain_answers(way.aggregate, way.lanes, windows, np.zeros(slots.size))
     assert np.array_equal(found.known, known)
     np.testing.assert_allclose(found.values[known], wanted[known], rtol=1e-9)
-
-
-def check_all_windows(way: AggregateStrategy) -> None:
-    check_windows(way, np.arange(way.lows.shape[1]))
 
 
 def glitches(scale: float, n: int) -> np.ndarray:
@@ -116,6 +114,7 @@ def test_ordinary_values_leave_no_window_in_doubt(name, monkeypatch):
     assert read_again(way, monkeypatch) > 1000
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "naive"])
 def test_no_way_doubts_the_variance_of_ordinary_values(way, monkeypatch):
     rng = np.random.default_rng(9)
@@ -148,8 +147,7 @@ FAR = {
 def test_spreads_of_values_far_from_zero_and_next_to_it_keep_their_digits(way, what):
     """They read as 0, or wrong from the first digit on, in all ways but one."""
     for name in ("VARIANCE", "STDDEV", "VAR_POP", "STDDEV_POP"):
-        made = way_over(name, [FAR[what][:50], FAR[what][50:]], way)
-        check_windows(made, np.arange(0, made.living.size, 41))
+        check_all_windows(way_over(name, [FAR[what][:50], FAR[what][50:]], way, every=41))
 
 
 @every_way
@@ -163,7 +161,7 @@ def test_spreads_of_values_far_from_zero_and_next_to_it_keep_their_digits(way, w
     ],
 )  # fmt: skip
 def test_whole_numbers_have_the_spread_of_their_differences(way, name, values, wanted):
-    made = way_over(name, [np.array(values)], way)
+    made = way_over(name, [np.array(values)], way, every=REACH)
     widest = np.flatnonzero((made.lows[0] == 0) & (made.highs[0] == REACH))
     assert made.lookup(widest, widest * 0).values.tolist() == [wanted]
 
@@ -190,7 +188,7 @@ def test_whole_numbers_have_the_spread_of_their_differences(way, name, values, w
 )  # fmt: skip
 def test_answers_at_the_ends_of_float64(way, name, values, wanted):
     """Deviations were rounded to float64 before the root, and means were sums before they were."""
-    made = way_over(name, [np.array(values)], way)
+    made = way_over(name, [np.array(values)], way, every=REACH)
     widest = np.flatnonzero((made.lows[0] == 0) & (made.highs[0] == REACH))
     (found,) = made.lookup(widest, widest * 0).values.tolist()
     assert found == pytest.approx(wanted, rel=4e-16, abs=0.0, nan_ok=True)
