@@ -236,6 +236,20 @@ def test_a_restored_engine_lets_rows_go_as_the_saved_one_did(tmp_path):
     assert answers[0].to_pylist() == answers[1].to_pylist()
 
 
+def test_a_restored_engine_knows_the_window_of_queries_that_went():
+    """It kept every row: the window of the last query was not written down."""
+    engine, group = market(lateness_us=0)
+    group.remove(group.add({"ask": [0], "bid": [99], "window": [10 * SECOND]}))
+    found = []
+    for one in (engine, sf.Engine.from_bytes(engine.to_bytes())):
+        for second in range(100):
+            one.push("offers", rows_at(second))
+            one.push("orders", rows_at(second))
+        one.groups["deals"].add({"ask": 0, "bid": 99, "window": 500 * SECOND, "id": 2})
+        found.append(one.push("orders", rows_at(99))["deals"].rows().num_rows)
+    assert found == [10, 10]
+
+
 def test_strings_of_rows_that_expired_are_forgotten(monkeypatch):
     monkeypatch.setattr(strings, "FEW", 20)
     engine = sf.Engine()
@@ -284,14 +298,18 @@ def test_a_wider_window_takes_nothing_from_a_join_that_needs_every_row():
     assert engine.push("orders", rows_at(1000))["all"].rows().num_rows == 2
 
 
-def test_a_template_whose_queries_all_went_keeps_no_more_than_before():
+@pytest.mark.parametrize("calls", [1, 2])
+@pytest.mark.parametrize("last", [0, 50])
+def test_a_template_whose_queries_all_went_keeps_no_more_than_before(calls: int, last: int):
+    """It kept every row when no batch came between two removals, or before the first one."""
     engine, group = market(lateness_us=0)
-    ids = group.add({"ask": [0], "bid": [99], "window": [10 * SECOND]})
+    ids = group.add({"ask": [0, 0], "bid": [99, 99], "window": [15 * SECOND, 10 * SECOND]})
     for second in range(200):
+        if second == last:
+            for first in range(0, 2, 2 // calls):
+                group.remove(ids[first : first + 2 // calls])
         engine.push("offers", rows_at(second))
         engine.push("orders", rows_at(second))
-        if second == 50:
-            group.remove(ids)
     assert engine.metrics()["inputs"]["offers"]["stored"] < 20
 
 

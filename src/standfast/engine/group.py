@@ -102,7 +102,7 @@ class Group:
     def remove(self, ids: Any) -> None:
         """Forget standing queries by id. An unknown or repeated id refuses the whole call."""
         slots = self.registry.remove(read_ids(self.template, ids))
-        self.reader.leave(self.registry)
+        self.reader.leave(self.registry, slots)
         self.reader.strategy.remove(slots[self._holds_something(slots)])
         if self.registry.sparse():
             if isinstance(self.reader, WindowReader):

@@ -49,7 +49,8 @@ class JoinReader:
         self.inputs = tuple(side.input for side in question.sides)
         self.stores = tuple(stores[name] for name in self.inputs)
         self.orders = (_order_by(question, 0), _order_by(question, 1))
-        self._widest: int | None = None  # of the living queries' windows, if known
+        # Of the windows of living queries, or of the last ones when all went; if known.
+        self.widest: int | None = None
         self._at_once = [1, 1]  # events of each side whose candidates are tested together
         for store, by in zip(self.stores, self.orders, strict=True):
             store.keep_more()
@@ -128,15 +129,17 @@ class JoinReader:
             return
         for store in self.stores:
             store.keep_more()
-        self._widest = None
+        self.widest = None
 
-    def leave(self, registry: Registry) -> None:
+    def leave(self, registry: Registry, slots: Int64s) -> None:
         """Queries went: the widest window may have been among them.
 
         When all are gone the last one's window stays, so that an empty template keeps no more.
         """
         if len(registry):
-            self._widest = None
+            self.widest = None
+        elif isinstance(self.question, WindowJoin) and self.widest is None and slots.size:
+            self.widest = int(registry.highs[0, slots].max())
 
     def conditions(self) -> str:
         """How the conditions of the template are met, for `explain()`."""
@@ -153,9 +156,9 @@ class JoinReader:
 
     def _widest_of(self, registry: Registry) -> int | None:
         """The widest window of the living queries; None before the first one."""
-        if self._widest is None and len(registry):
-            self._widest = int(registry.highs[0, registry.living()].max())
-        return self._widest
+        if self.widest is None and len(registry):
+            self.widest = int(registry.highs[0, registry.living()].max())
+        return self.widest
 
     def _hits(self, events: Events, stored: SortedRuns, side: int, minuend: bool) -> Hits:
         if isinstance(self.strategy, BandStrategy):

@@ -61,7 +61,7 @@ class FilterReader:
     def enter(self, registry: Registry, highs: Int64s) -> None:
         """Queries are about to come."""
 
-    def leave(self, registry: Registry) -> None:
+    def leave(self, registry: Registry, slots: Int64s) -> None:
         """Queries went."""
 
     def conditions(self) -> str:

@@ -29,6 +29,7 @@ import pyarrow as pa
 from standfast.engine.door import Counters, Door
 from standfast.engine.group import Group
 from standfast.engine.identities import EVER
+from standfast.engine.joins import JoinReader
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.windows import WindowReader, kept_of, kept_table
@@ -151,6 +152,8 @@ def _state_of(tables: list[pa.Table], users: dict[str, UserAggregate]) -> State:
         bounds = bounds.reshape(2 * n, table.num_rows)
         group.enter(table["id"].to_numpy(), bounds[:n], bounds[n:])
         group.registry.next_id = entry["next_id"]
+        if isinstance(group.reader, JoinReader):
+            group.reader.widest = entry.get("widest")  # which older snapshots do not tell
         if isinstance(group.reader, WindowReader):
             group.reader.restore(kept_of(next(parts), group.reader), entry["now_us"])
             group.reader.resume(next(parts), group.registry)
@@ -176,6 +179,7 @@ def _group_entry(group: Group) -> dict[str, Any]:
         "strategy": group.wanted,
         "next_id": group.registry.next_id,
         "now_us": group.reader.lanes.now if isinstance(group.reader, WindowReader) else None,
+        "widest": group.reader.widest if isinstance(group.reader, JoinReader) else None,
     }
 
 

@@ -89,7 +89,7 @@ class WindowReader(ABC):
         if widest > self.lanes.reach:
             self.lanes.set_reach(min(widest, FARTHEST))
 
-    def leave(self, registry: Registry) -> None:
+    def leave(self, registry: Registry, slots: Int64s) -> None:
         """Queries went."""
         self._is_stale = True
 
