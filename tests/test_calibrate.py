@@ -93,6 +93,26 @@ def test_the_command_keeps_what_it_fitted(tmp_path: Path, monkeypatch: pytest.Mo
     assert current()[1] == ""
 
 
+def test_who_has_no_home_is_told_to_name_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that was named was written, and then the command failed."""
+
+    def nobody() -> Path:
+        raise RuntimeError("could not determine home directory")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(calibrate, "calibrated", lambda shapes, on_step: {})
+    refused = CliRunner().invoke(app, ["calibrate"])
+    assert refused.exit_code == 2
+    assert "no home to keep constants in" in re.sub(r"[\s│]+", " ", refused.output)
+    done = CliRunner().invoke(app, ["calibrate", "--output", str(tmp_path / "costs.json")])
+    assert done.exit_code == 0, done.output
+    assert f"Engines use them where {VARIABLE} names this file." in done.output
+
+
 def test_the_command_does_not_overwrite_a_foreign_file(tmp_path: Path) -> None:
     path = tmp_path / "poem.txt"
     path.write_text("roses")

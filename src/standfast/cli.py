@@ -17,7 +17,7 @@ from standfast import calibrate as fitting
 from standfast import demo as show
 from standfast.errors import StandfastError
 from standfast.operators.catalog import CATALOG
-from standfast.operators.costs import VARIABLE, BadCosts, make_ready, user_file
+from standfast.operators.costs import VARIABLE, BadCosts, current, make_ready, user_file
 from standfast.operators.costs import write as write_costs
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
@@ -103,8 +103,8 @@ def calibrate(
     quick: Annotated[bool, typer.Option(help="a few seconds, for a try: bad constants")] = False,
 ) -> None:
     """Fit the constants that the router chooses by, on this machine."""
-    path = output or user_file()
     try:
+        path = output or user_file()
         make_ready(path)
     except BadCosts as error:
         raise typer.BadParameter(error.message, param_hint="--output") from None
@@ -123,7 +123,7 @@ def calibrate(
     for question, ways in fits.items():
         console.print(_constants(question, ways))
     console.print(f"Constants: [bold]{path}[/bold]")
-    if path != user_file():
+    if current()[0].source != str(path):
         console.print(f"Engines use them where {VARIABLE} names this file.")
 
 

@@ -197,7 +197,7 @@ def current() -> tuple[Constants, str]:
     try:
         path = user_file()
         stamp = path.stat().st_mtime_ns
-    except (OSError, RuntimeError):  # no such file, or nobody's home to look in
+    except (OSError, BadCosts):  # no such file, or nobody's home to look in
         named = os.environ.get(VARIABLE)
         return defaults(), f"{VARIABLE} names {named!r}, which is not there" if named else ""
     return _read_once(path, stamp)
@@ -215,7 +215,10 @@ def user_file() -> Path:
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    try:
+        base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    except RuntimeError:
+        raise BadCosts("there is no home to keep constants in", hint="name a file") from None
     return Path(base) / "standfast" / "costs.json"
 
 
