@@ -290,6 +290,16 @@ def test_unlimited_ranges_leave_the_buckets_where_the_others_are():
     histogram.check()
 
 
+def test_two_buckets_reach_as_far_as_they_must_and_one_is_refused():
+    """One became infinitely wide when a range came left of it, and wrote outside of its arrays."""
+    histogram = EqualWidth(2)
+    for low in (0, -100, -(10**15), 10**15):
+        histogram.add(*ends([(low, low + 9)]))
+        histogram.check()
+    with pytest.raises(AssertionError, match="a histogram of 1 buckets"):
+        EqualWidth(1)
+
+
 def test_ranges_at_the_ends_of_the_number_line_are_counted_there():
     histogram = EqualWidth(10)
     histogram.add(*ends([(LEAST, LEAST), (MOST, MOST), (MOST - 1, MOST)]))

@@ -62,7 +62,8 @@ class EqualWidth:
     """Equally wide buckets over the number of ranges that hold a value."""
 
     def __init__(self, n_buckets: int = 100, *, is_float: bool = False) -> None:
-        assert n_buckets > 0, f"a histogram of {n_buckets} buckets"
+        # One bucket alone cannot double to the left: it stands where it begins, whatever its width.
+        assert n_buckets > 1, f"a histogram of {n_buckets} buckets"
         self.n_buckets = n_buckets
         self.n_ranges = 0
         self._unit = 0.0 if is_float else 1.0  # a closed range of whole numbers is 1 longer
