@@ -150,6 +150,19 @@ def test_a_key_that_is_left_alone_with_another_number_is_read_there(way):
     assert group.lookup()["v"].to_pylist() == [7_998_000.0]
 
 
+def test_a_snapshot_of_windows_over_keys_without_queries_is_in_order():
+    """A change of no lanes was put by, and the check took it for one that nobody knew of."""
+    engine = engine_of_one_stream()
+    sql = BY_TIME.replace("ORDER", "PARTITION BY k ORDER")
+    engine.register(f"SELECT k, SUM(a) {sql}", name="sums")
+    restored = sf.Engine.from_bytes(engine.to_bytes())
+    restored.check()
+    restored.groups["sums"].add({"left": [10]})
+    restored.push("s", rows([1_000, 1_001], "xy", [1.0, 2.0]))
+    restored.check()
+    assert restored.groups["sums"].lookup()["v"].to_pylist() == [1.0, 2.0]
+
+
 def test_explain_names_the_structure_that_the_mix_of_rows_and_lookups_chose():
     """Rows alone want base intervals, many wide windows at a time landmarks, one by one the former.
 

@@ -294,7 +294,7 @@ class Routed(AggregateStrategy):
 
     def check(self) -> None:
         self._put_by.check()
-        assert bool(self._put_by) == self._has_more, "changes put by are not known of"
+        assert self._has_more or not self._put_by, "changes put by are not known of"
         self._catch_up()
         self._made.check()
 
