@@ -36,21 +36,21 @@ class Watched(np.ndarray):
         super().__setitem__(at, value)
 
 
-def totals_written(monkeypatch, kind, n_rows: int, n_late: int, n_later: int) -> int:
-    """How many totals are written when rows come late by so many rows of their key."""
+def written_for(monkeypatch, kind, n_rows: int, n_late: int, n_later: int) -> list[int]:
+    """How many times, values and totals are written when rows come late by so many of their key."""
     rows, rng = KeyRows(kind), np.random.default_rng(n_rows)
     for times in (np.arange(n_rows), np.full(1, n_rows)):
         rows.insert(times * 0, times, rng.integers(-9, 9, times.size).astype(kind))
     for name, kernel_ in vars(key_rows).copy().items():
         if hasattr(kernel_, "py_func"):
             monkeypatch.setattr(key_rows, name, kernel_.py_func)
-    watched = rows.rows.before.view(Watched)
-    rows.rows = rows.rows._replace(before=watched)
+    watched = {n: getattr(rows.rows, n).view(Watched) for n in ("times", "values", "before")}
+    rows.rows = rows.rows._replace(**watched)
     late = np.full(n_late, n_rows - n_later)
     assert rows.insert(late * 0, late, np.full(n_late, 3, kind)).tolist() == [0]
     monkeypatch.undo()
     rows.check()
-    return watched.n_written
+    return [column.n_written for column in watched.values()]
 
 
 def test_codes_keep_their_numbers_until_they_are_freed():
@@ -104,14 +104,12 @@ def test_rows_of_a_key_stand_in_order_whenever_they_come(kind):
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.float64])
-def test_late_rows_of_a_batch_take_the_totals_behind_the_first_of_them_again_once(
-    monkeypatch, kind
-):
-    # All totals of the key were taken again for each of them.
+def test_late_rows_of_a_batch_move_the_rows_behind_the_first_of_them_once(monkeypatch, kind):
+    # Each of them moved all rows behind it, and took all totals of its key again.
     for n_rows in (100, 1600):
         for n_late, n_later in ((1, 1), (1, 9), (30, 9)):
-            written = totals_written(monkeypatch, kind, n_rows, n_late, n_later)
-            assert written == n_late + n_later
+            written = written_for(monkeypatch, kind, n_rows, n_late, n_later)
+            assert written == 3 * [n_late + n_later]
 
 
 def test_totals_are_right_when_late_rows_and_others_come_together():

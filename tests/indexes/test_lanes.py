@@ -92,6 +92,27 @@ def test_lanes_hold_the_rows_that_windows_reach_in_order(unit, seed):
     assert play(lanes, Random(seed), 40, by_rows=unit == "rows") > 0
 
 
+@pytest.mark.parametrize("is_float", [False, True])
+def test_late_rows_are_merged_with_the_rows_behind_them_and_nothing_is_sorted(
+    monkeypatch, is_float
+):
+    # All rows behind the first late one were sorted again with those that came.
+    lanes = Lanes("range", is_float=is_float, is_keyed=True, reach=10**6)
+    kind, rng = lanes.dtype, np.random.default_rng(3)
+    codes, times = np.arange(4000) % 5, np.arange(4000) // 3
+    lanes.append(codes, times, rng.integers(0, 9, 4000).astype(kind), np.ones(4000, np.bool_))
+    late = np.sort(rng.integers(0, 1300, 300)), rng.integers(0, 9, 300), rng.random(300) < 0.8
+    late_codes = np.repeat([1, 3, 9], 100)
+    order = np.lexsort((np.where(late[2], late[1], 0), late[2], late[0], late_codes))
+    batch = (late_codes[order], late[0][order], np.where(late[2], late[1], 0)[order].astype(kind))
+    with monkeypatch.context() as patched:
+        patched.delattr(np, "lexsort")
+        change = lanes.append(*batch, late[2][order])
+    lanes.check()
+    assert change.lanes.size == 3
+    assert len(lanes) == 4300
+
+
 def test_capacity_follows_what_is_reached_and_goes_back():
     lanes = Lanes("rows", is_float=False, reach=1000)
     for i in range(0, 5000, 100):

@@ -7,14 +7,15 @@
     before  0 2 7 8                what the values of the earlier rows of the key add up to, so a
     total   13                     window that starts at row i sums to total - before[i]
 
-A row that comes late is put in its place. The totals from the first such row of a key on are taken
-again, once for all late rows of a batch; those before it stay.
+A row that comes late is put in its place. The rows behind the first such row of a key move and
+their totals are taken again, once for all late rows of a batch; those before it stay.
 
 Invariant  the blocks of keys do not overlap; times ascend within a key; `before` is the running
            total of the values, from any number on, `totals` its end, `counted` the number of rows
            that ever came, and `masses` at least the sum of what `before` was made of, without sign.
-Cost       a row O(1) amortised, a late row as much as there are later rows of its key; letting
-           rows go O(keys + rows of those that lost some), done when as many rows came as are kept.
+Cost       a row O(1) amortised, and once for all late rows of a key and batch as much as there are
+           later rows of it; letting rows go O(keys + rows of those that lost some), done when as
+           many rows came as are kept.
 Paper      [shared-windows] 3.2, running intervals, for windows in time.
 """
 
@@ -80,8 +81,12 @@ class KeyRows:
         changed = np.zeros(self.rows.begins.size, np.bool_)
         changed[moved] = True
         lates = np.full(self.rows.begins.size, NONE_LATE)
-        _insert(self.rows, numbers, times, values, lates)
-        _total_again(self.rows, touched, lates)
+        late = np.empty(numbers.size, np.int64)
+        late = late[: _append(self.rows, numbers, times, values, late)]
+        if late.size:
+            gaps = np.bincount(numbers[late], minlength=lates.size)
+            _put_back(self.rows, numbers, times, values, late, gaps, lates)
+            _total_again(self.rows, touched, lates)
         self.n_rows += numbers.size
         return touched[changed[touched] | (lates[touched] < NONE_LATE)]
 
@@ -195,34 +200,58 @@ def _add(rows: Rows, k: int, value: Any) -> None:
 
 
 @kernel
-def _insert(
-    rows: Rows, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], lates: Int64s
-) -> None:
-    """Append rows to their keys, or put them in their place when they are late.
-
-    `lates` becomes the first place of each key where one was put; before it totals are right.
-    """
+def _append(
+    rows: Rows, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], late: Int64s
+) -> int:
+    """Put rows behind those of their keys, and write the places of the late ones; how many."""
+    n_late = 0
     for i in range(numbers.size):
-        k, time = numbers[i], times[i]
+        k = numbers[i]
         at = rows.ends[k]
-        while at > rows.firsts[k] and rows.times[at - 1] > time:
-            rows.times[at] = rows.times[at - 1]
-            if rows.values.size:
-                rows.values[at] = rows.values[at - 1]
-            at -= 1
-        rows.times[at] = time
+        if at > rows.firsts[k] and rows.times[at - 1] > times[i]:
+            late[n_late] = i
+            n_late += 1
+            continue
+        rows.times[at] = times[i]
         rows.ends[k] += 1
         rows.counted[k] += 1
-        late = at < rows.ends[k] - 1
-        if late:
-            lates[k] = min(lates[k], at)
-        if rows.values.size == 0:
-            continue
-        rows.values[at] = values[i]
-        rows.negatives[k] += values[i] < 0
-        if not late:  # before a late row there is as much as before the one that it pushed back
+        if rows.values.size:
+            rows.values[at] = values[i]
+            rows.negatives[k] += values[i] < 0
             rows.before[at] = rows.totals[k]
-        _add(rows, k, values[i])
+            _add(rows, k, values[i])
+    return n_late
+
+
+@kernel
+def _put_back(
+    rows: Rows, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], late: Int64s,
+    gaps: Int64s, lates: Int64s,
+) -> None:  # fmt: skip
+    """Put late rows in their place, the latest first, so that each row behind them moves once.
+
+    `gaps` has how many are left of each key: so far do its rows move. `lates` becomes the first
+    place of each key where one was put; before it totals are right.
+    """
+    for j in range(late.size - 1, -1, -1):
+        i = late[j]
+        k = numbers[i]
+        gap, at = gaps[k], rows.ends[k]
+        if lates[k] < NONE_LATE:
+            at = lates[k] - gap  # what stands behind has moved already
+        while at > rows.firsts[k] and rows.times[at - 1] > times[i]:
+            at -= 1
+            rows.times[at + gap] = rows.times[at]
+            if rows.values.size:
+                rows.values[at + gap] = rows.values[at]
+        lates[k], gaps[k] = at + gap - 1, gap - 1
+        rows.times[lates[k]] = times[i]
+        rows.ends[k] += 1
+        rows.counted[k] += 1
+        if rows.values.size:
+            rows.values[lates[k]] = values[i]
+            rows.negatives[k] += values[i] < 0
+            _add(rows, k, values[i])
 
 
 @kernel

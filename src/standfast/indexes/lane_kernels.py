@@ -12,6 +12,7 @@ from standfast.arrays import Int64s
 
 Bools = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]  # int64 or float64
+Rows = tuple[Int64s, Int64s, Values, Bools]  # lanes, times, values, and whether there is a value
 
 # The fewest places of a lane.
 FEWEST = 4
@@ -132,6 +133,33 @@ def find_firsts(
         is_late = is_late or low < g.tails[lane]
         at += counts[i]
     return is_late
+
+
+@kernel
+def merge(new: Rows, old: Rows, merged: Rows) -> None:
+    """Rows of two series as one: each is by lane, time, and value, and so is what comes out."""
+    lanes, times, values, valid = new
+    old_lanes, old_times, old_values, old_valid = old
+    to_lanes, to_times, to_values, to_valid = merged
+    i, j = 0, 0
+    for at in range(to_lanes.size):
+        takes_old = i == lanes.size
+        if j < old_lanes.size and not takes_old:
+            takes_old = old_lanes[j] < lanes[i]
+            if old_lanes[j] == lanes[i]:
+                takes_old = old_times[j] < times[i]
+                if old_times[j] == times[i]:
+                    takes_old = old_valid[j] < valid[i]
+                    if old_valid[j] == valid[i]:
+                        takes_old = old_values[j] < values[i]
+        if takes_old:
+            to_lanes[at], to_times[at] = old_lanes[j], old_times[j]
+            to_values[at], to_valid[at] = old_values[j], old_valid[j]
+            j += 1
+        else:
+            to_lanes[at], to_times[at] = lanes[i], times[i]
+            to_values[at], to_valid[at] = values[i], valid[i]
+            i += 1
 
 
 @kernel

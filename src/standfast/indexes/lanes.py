@@ -11,10 +11,10 @@ which position on a lane is different.
 
 Invariant  a capacity is a power of two above the number of rows; rows of a lane ascend by (time,
            has a value, value); every lane but those that stand empty has a code of its own.
-Cost       append O(1) amortised a row in order; a late row O(d + log n), d rows being after it, and
-           as much again in every structure beside; positions of a window O(1) by rows, O(log n)
-           by time; 17 bytes a place, at most four places a row that some window reaches, once
-           rows came for an eighth of all.
+Cost       append O(1) amortised a row in order; late rows O(d + log n) once for all of a batch, d
+           rows being after the first of them, and as much again in every structure beside;
+           positions of a window O(1) by rows, O(log n) by time; 17 bytes a place, at most four
+           places a row that some window reaches, once rows came for an eighth of all.
 Paper      [shared-windows] section 5: circular arrays; times, keys and late rows are ours.
 """
 
@@ -32,6 +32,7 @@ from standfast.indexes.lane_kernels import (
     LARGE,
     Bools,
     Geometry,
+    Rows,
     Values,
     among_last,
     capacities,
@@ -39,6 +40,7 @@ from standfast.indexes.lane_kernels import (
     first_since,
     follows,
     is_sorted,
+    merge,
     places_of,
     positions,
     positions_of,
@@ -48,7 +50,6 @@ from standfast.indexes.lane_kernels import (
 )
 
 Unit = Literal["rows", "range"]
-Rows = tuple[Int64s, Int64s, Values, Bools]  # lanes, times, values, and whether there is a value
 
 # Rows that came since all lanes were last looked at, as a share of all, before the next look.
 LOOK_AGAIN = 8
@@ -308,18 +309,17 @@ class Lanes:
         g = self.geometry
         heads = g.tails.copy()
         heads[touched] = firsts
-        later = self._rows(heads)
-        lanes = np.repeat(np.arange(self.n_lanes), g.tails - heads)
+        places = places_of(g._replace(heads=heads), touched)
+        lanes = np.repeat(touched, g.tails[touched] - firsts)
+        later = (lanes, self.times[places], self.values[places], self.valid[places])
         self._table[3, touched] = firsts
         # Which of the rows before are large is not looked for: at worst too many windows are
         # added up row by row.
         self.large[touched] = np.minimum(self.large[touched], firsts - 1)
-        return self._in_order(
-            np.concatenate([rows[0], lanes]),
-            np.concatenate([rows[1], later.times]),
-            np.concatenate([rows[2], later.values]),
-            np.concatenate([rows[3], later.valid]),
-        )
+        n = lanes.size + rows[0].size
+        merged = (*np.empty((2, n), np.int64), np.empty(n, self.dtype), np.empty(n, np.bool_))
+        merge(rows, later, merged)
+        return merged
 
     def _make_room(self, touched: Int64s, counts: Int64s) -> Bools:
         """Places for rows to come; which lanes moved, with positions from 0 on."""
