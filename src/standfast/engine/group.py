@@ -115,6 +115,8 @@ class Group:
         """Index all living queries anew by this strategy; answers stay the same."""
         self.way = choose(self.template.question, strategy, self.users)
         self.wanted = strategy
+        if isinstance(self.reader, WindowReader):
+            self.reader.settle(self.registry)  # the way takes in what windows still reach
         self.reader.use(self.way)
         self._index(self.registry.living())
         if isinstance(self.reader, ThresholdReader):

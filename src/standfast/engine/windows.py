@@ -62,7 +62,7 @@ class WindowReader(ABC):
 
     def take_in(self, batch: pa.Table, latest_us: int | None, registry: Registry) -> int:
         """Rows that came, with the latest time of their input; returns how many can matter."""
-        self._settle(registry)
+        self.settle(registry)
         times = batch[self.question.order].cast(pa.int64()).to_numpy()
         now = max(
             [NEVER if latest_us is None else latest_us, *times.max(initial=NEVER, keepdims=1)]
@@ -84,7 +84,7 @@ class WindowReader(ABC):
 
     def enter(self, registry: Registry, highs: Int64s) -> None:
         """Queries are about to come: what they reach is kept from now on."""
-        self._settle(registry)
+        self.settle(registry)
         widest = int(highs[0].max(initial=NOTHING))
         if widest > self.lanes.reach:
             self.lanes.set_reach(min(widest, FARTHEST))
@@ -93,7 +93,7 @@ class WindowReader(ABC):
         """Queries went."""
         self._is_stale = True
 
-    def _settle(self, registry: Registry) -> None:
+    def settle(self, registry: Registry) -> None:
         """Let rows go that only queries reached which went."""
         if self._is_stale:
             self._is_stale = False
