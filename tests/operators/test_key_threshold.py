@@ -44,6 +44,32 @@ def test_answers_are_those_of_the_definition(way, function, is_float, is_tiny, m
 
 
 @every_way
+def test_queries_that_come_and_go_one_by_one_are_taken_in_together(way, monkeypatch):
+    # What all queries hold was copied for each of them.
+    history = History(way, "COUNT", is_float=False, rng=Random(3))
+    history.add(4)
+    history.push(20)
+    assert history.told() == history.right()
+    n_copied = 0
+
+    def counted(found, places):
+        nonlocal n_copied
+        n_copied += 1
+        return taken(found, places)
+
+    monkeypatch.setattr(keyed, "taken", counted)
+    for _ in range(30):
+        history.add(1)
+    for _ in range(17):
+        history.remove(1)
+    assert history.looked_up() == history.right()
+    assert n_copied == 2
+    monkeypatch.undo()
+    assert history.told() == history.right()
+    history.strategy.check()
+
+
+@every_way
 @every_function
 def test_queries_that_were_removed_leave_no_trace(way, function):
     history = History(way, function, is_float=False, rng=Random(1))

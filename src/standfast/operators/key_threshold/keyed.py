@@ -74,6 +74,9 @@ class KeyedStrategy(ThresholdStrategy):
         self._windows = np.empty(0, np.int64)
         self._lows = np.empty(0, np.int64)
         self._highs = np.empty(0, np.int64)
+        # Queries that came and slots of those that went since somebody looked.
+        self._coming: list[tuple[Int64s, Int64s, Int64s, Int64s]] = []
+        self._going: list[Int64s] = []
         self._held = Found(np.zeros(1, np.int64), np.empty(0, np.int32))
         self._is_asked = np.empty(0, np.bool_)  # who is told of what it holds
         self._is_served = False
@@ -90,25 +93,36 @@ class KeyedStrategy(ThresholdStrategy):
         self._is_served = False
 
     def add(self, slots: Int64s, lows: Int64s, highs: Int64s) -> None:
+        if self._going:
+            self._settle()  # the widest may be among those that went
         self._is_outdated |= self._may_shrink or self.lanes.reach > self._reach
-        order = np.argsort(np.concatenate([self._slots, slots]), kind="stable")
         is_empty = (lows > highs).any(axis=0)
-        self._windows = np.concatenate([self._windows, np.minimum(highs[0], FARTHEST)])[order]
-        self._lows = np.concatenate([self._lows, np.where(is_empty, FAR, lows[1])])[order]
-        self._highs = np.concatenate([self._highs, np.where(is_empty, LEAST, highs[1])])[order]
-        self._slots = np.concatenate([self._slots, slots])[order]
-        self._held = taken(self._held, order)
-        self._is_asked = np.concatenate([self._is_asked, np.ones(slots.size, np.bool_)])[order]
-        self._is_served = False
+        bounds = (np.where(is_empty, FAR, lows[1]), np.where(is_empty, LEAST, highs[1]))
+        self._coming.append((slots, np.minimum(highs[0], FARTHEST), *bounds))
 
     def remove(self, slots: Int64s) -> None:
-        kept = np.flatnonzero(~np.isin(self._slots, slots))
-        self._slots, self._windows = self._slots[kept], self._windows[kept]
-        self._lows, self._highs = self._lows[kept], self._highs[kept]
-        self._held = taken(self._held, kept)
-        self._is_asked = self._is_asked[kept]
-        self._is_served = False
-        self._may_shrink |= bool(self._windows.max(initial=-1) < self._reach)
+        self._going.append(slots)
+
+    def _settle(self) -> None:
+        """Let queries in that came and those go that went, together: it takes a look at all."""
+        if self._coming:
+            coming, self._coming = self._coming, []
+            n, own = self._slots.size, (self._slots, self._windows, self._lows, self._highs)
+            columns = [np.concatenate(parts) for parts in zip(own, *coming, strict=True)]
+            order = np.argsort(columns[0], kind="stable")
+            self._slots, self._windows, self._lows, self._highs = (c[order] for c in columns)
+            self._held = taken(self._held, order)
+            are_asked = np.ones(order.size, np.bool_)
+            are_asked[:n] = self._is_asked
+            self._is_asked, self._is_served = are_asked[order], False
+        if self._going:
+            kept = np.flatnonzero(~np.isin(self._slots, np.concatenate(self._going)))
+            self._going = []
+            self._slots, self._windows = self._slots[kept], self._windows[kept]
+            self._lows, self._highs = self._lows[kept], self._highs[kept]
+            self._held = taken(self._held, kept)
+            self._is_asked, self._is_served = self._is_asked[kept], False
+            self._may_shrink |= bool(self._windows.max(initial=-1) < self._reach)
 
     def append(self, codes: Int64s, times: Int64s, values: Values) -> None:
         if self._is_outdated:
@@ -127,6 +141,7 @@ class KeyedStrategy(ThresholdStrategy):
         self._now = max(self._now, now_us)
 
     def lookup(self, slots: Int64s) -> tuple[Int64s, Int64s]:
+        self._settle()
         places = np.searchsorted(self._slots, slots)
         places[places == self._slots.size] = 0
         known = np.flatnonzero(self._slots[places] == slots) if self._slots.size else places[:0]
@@ -136,6 +151,7 @@ class KeyedStrategy(ThresholdStrategy):
         return codes_taken(found, places, self._numbers.by_number)
 
     def changed(self, slots: Int64s | None = None) -> Crossings:
+        self._settle()
         if self._is_outdated:
             self._catch_up()
         if slots is not None:
@@ -162,11 +178,13 @@ class KeyedStrategy(ThresholdStrategy):
         return self._numbers.codes(np.unique(self._held.keys))
 
     def memory_bytes(self) -> int:
+        self._settle()
         queries = (self._slots, self._windows, self._lows, self._highs, self._is_asked, *self._held)
         own = sum(array.nbytes for array in queries)
         return own + self._numbers.memory_bytes() + self._holder.memory_bytes()
 
     def check(self) -> None:
+        self._settle()
         assert np.all(np.diff(self._slots) > 0), "slots do not ascend"
         assert self._held.offsets.size == self._slots.size + 1, "what queries held is lost"
         assert self._is_asked.size == self._slots.size, "who is asked is lost"
