@@ -138,3 +138,21 @@ def test_quantiles_have_the_rank_that_sql_says(way, is_float):
             ]
         assert [(value,) for value in found] == said
     assert math.ceil(0.55 * 100) == 56
+
+
+def test_a_check_asks_for_the_share_of_a_query_that_is_there(monkeypatch):
+    """It asked for that of slot 0, which nobody had set, and did not come back from it."""
+    lanes = Lanes("rows", is_float=False, reach=9)
+    way = BaseIntervalQuantiles(aggregate_of("PERCENTILE_DISC", is_float=False), lanes)
+    share, times = int(float_keys(np.array([0.5]))[0]), np.arange(5)
+    way.add(np.array([1]), np.array([[0], [share]]), np.array([[9], [share]]))
+    way.append(NOTHING, times, times, np.ones(5, np.bool_))
+    asked, read = set(), BaseIntervalQuantiles.read
+
+    def watched(self, slots, *windows):
+        asked.update(slots.tolist())
+        return read(self, slots * 0 + 1, *windows)
+
+    monkeypatch.setattr(BaseIntervalQuantiles, "read", watched)
+    way.check()
+    assert asked == {1}
