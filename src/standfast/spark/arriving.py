@@ -19,6 +19,7 @@ from standfast.spark.wire import PLACE
 
 # Where a row comes from: when its file was modified, the file, and the part of it that is read.
 FILE = ("standfast modified", "standfast path", "standfast start")
+TEXT = "standfast text"  # of a row that Spark could not read; null where it could
 _UTC = pa.timestamp("us", "UTC")
 _DAYS = 10**8  # more than these do not fit into microseconds, and no door lets them in
 _DAY_US = 86_400 * 10**6

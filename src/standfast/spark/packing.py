@@ -4,6 +4,9 @@ Rows are gathered until a task has enough for a chunk, then cut by part, bucket 
 gets each chunk that it stores or answers; queries and times go to all shards, and one that a task
 has nothing for is asked all the same. Where rows have ids and there are several buckets, a chunk
 also says which ids went to the others, and where they stood.
+
+What Spark could not read comes as its text. It is nobody's row: it neither moves time nor uses an
+id, and goes to one shard as dead letters, to be counted there.
 """
 
 from __future__ import annotations
@@ -20,10 +23,23 @@ from pyspark import TaskContext
 from standfast.errors import BadInput
 from standfast.model.rows import AHEAD_US, read_rows
 from standfast.model.stream import Input
+from standfast.spark.arriving import TEXT
 from standfast.spark.brief import EVENT, Brief
+from standfast.spark.outputs import LETTER_SCHEMA
 from standfast.spark.shards import Part, places
 from standfast.spark.thrift import spare_modules
-from standfast.spark.wire import CHANGES, CHUNK_FIELDS, NO_TIME, NOTES, ROWS, TICK, Chunk, to_ipc
+from standfast.spark.wire import (
+    CHANGES,
+    CHUNK_FIELDS,
+    NO_INPUT,
+    NO_TIME,
+    NOTES,
+    ROWS,
+    TICK,
+    UNREAD,
+    Chunk,
+    to_ipc,
+)
 
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -34,6 +50,7 @@ ARRIVED = "standfast arrived"  # the time of the micro-batch, the same for all i
 BATCH_BITS, TASK_BITS, ROW_BITS = 24, 14, 25  # of the number of an event that has no id
 _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(), "binary": pa.binary()}
 CHUNK_SCHEMA = pa.schema([(name, _TYPES[kind]) for name, kind in CHUNK_FIELDS])
+CANNOT_BE_READ = "cannot be read"  # the reason of dead letters that have nothing but a text
 
 
 class Place(NamedTuple):
@@ -79,12 +96,19 @@ def pack_rows(
             else table[source.id]
         )
         seen += table.num_rows
+        table, unread = _read(table.append_column(EVENT, events))
+        rows = []
+        if unread.num_rows:
+            body = _letters(pa.repeat(source.name, unread.num_rows), unread[EVENT], unread[TEXT])
+            lost = Chunk(
+                UNREAD, number, 0, place.task, n_chunks, True, unread.num_rows, arrived, body
+            )
+            rows.append((keys[place.task % len(keys)], lost))
+            n_chunks += 1
         notes = None
         if source.time is not None or any(source.name in p.noted for p in brief.plan.parts):
             notes = _notes(source, table, arrived)
             latest = max((t for t in (latest, notes.latest()) if t is not None), default=None)
-        table = table.append_column(EVENT, events)
-        rows = []
         for p, part in enumerate(brief.plan.parts):
             if source.name not in part.inputs:
                 continue
@@ -141,8 +165,47 @@ def pack_changes(
 ) -> Iterator[pa.RecordBatch]:
     """The chunks of one task's changes of queries: all of them for every shard."""
     for n, (table, arrived) in enumerate(_gathered(batches)):
-        chunk = Chunk(CHANGES, 0, 0, place.task, n, False, table.num_rows, arrived, to_ipc(table))
-        yield _batch([(key, chunk._replace(owned=key == keys[0])) for key in keys])
+        table, unread = _read(table)
+        rows = []
+        if table.num_rows:
+            body = to_ipc(table)
+            chunk = Chunk(CHANGES, 0, 0, place.task, n, False, table.num_rows, arrived, body)
+            rows += [(key, chunk._replace(owned=key == keys[0])) for key in keys]
+        if unread.num_rows:
+            body = _letters(unread["template"], unread["id"], unread[TEXT])
+            lost = Chunk(UNREAD, NO_INPUT, 0, place.task, n, True, unread.num_rows, arrived, body)
+            others = lost._replace(owned=False, n_rows=0, body=b"")  # for them to take part
+            rows += [(key, lost if key == keys[0] else others) for key in keys]
+        yield _batch(rows)
+
+
+def _read(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows that Spark could read, and those of which it has the text."""
+    if TEXT not in table.column_names:
+        return table, table.slice(0, 0)
+    is_read = table[TEXT].is_null()
+    unread = table.filter(pc.invert(is_read))
+    table = table.drop_columns([TEXT])
+    return table.filter(is_read) if unread.num_rows else table, unread
+
+
+def _letters(
+    sources: pa.Array | pa.ChunkedArray, events: pa.ChunkedArray, texts: pa.ChunkedArray
+) -> bytes:
+    """Dead letters of rows that could not be read."""
+    n = len(texts)
+    columns = [
+        _decoded(sources), _decoded(events), pa.repeat(CANNOT_BE_READ, n),
+        pa.nulls(n, pa.string()), _decoded(texts),
+    ]  # fmt: skip
+    return to_ipc(pa.table(columns, schema=LETTER_SCHEMA))
+
+
+def _decoded(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Values as text; bytes that are none, which Spark may have read, are replaced."""
+    found = column.cast(pa.string()).cast(pa.binary()).to_pylist()
+    texts = [None if value is None else value.decode(errors="replace") for value in found]
+    return pa.array(texts, pa.string())
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, int]]:

@@ -31,7 +31,7 @@ from standfast.spark.once import in_one_go
 from standfast.spark.outputs import COUNTS, LETTER_SCHEMA, WIDEST
 from standfast.spark.processor import COMPACT_DDL, ShardProcessor
 from standfast.spark.shards import MOST_SHARDS, shard_keys
-from standfast.spark.sources import KINDS, USABLE, Source, read, taken, typed, unusable
+from standfast.spark.sources import KINDS, USABLE, Source, read, taken, text_of, typed, unusable
 from standfast.spark.spec import Spec
 from standfast.spark.wire import CHUNK_DDL
 
@@ -221,7 +221,7 @@ def _changes(queries: DataFrame, spec: Spec) -> DataFrame:
                 hint=f"make it {expected or 'a number, text or a timestamp'}",
             )
         columns.append(typed(queries, name))
-    frame = queries.select(*columns)
+    frame = queries.select(*columns, *text_of(queries))
     _check_holes(spec, frame)
     return frame
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _PATTERN = re.compile(r"[*?\[{]")
+PARSED_FORMATS = ("csv", "json")  # formats in which a row may be there and not be readable
+CORRUPT = "columnNameOfCorruptRecord"
+_MODES = ("permissive", "failfast")
 
 
 def check_source(section: Section, path: str, *, stream: bool) -> None:
@@ -33,6 +36,24 @@ def check_source(section: Section, path: str, *, stream: bool) -> None:
     elif stream and not os.path.isdir(path):
         hint = "name the folder that it stands in, or add stream = false"
         section.wrong("path", f"{section.title} is a stream, and {path} is a file", hint)
+
+
+def check_options(section: Section, title: str, format: str, options: Mapping[str, str]) -> None:
+    """Note options of a reader that say what another key says, or that let rows vanish."""
+    for option, value in options.items():
+        name = option.casefold()  # as Spark reads them
+        if name == "path":
+            section.wrong(option, f"{title} names a path among its options", "use the key path")
+        if format not in PARSED_FORMATS:
+            continue
+        if name == CORRUPT.casefold():
+            what = f"{title} names a column for rows that cannot be read"
+            section.wrong(
+                option, what, "leave it out: they are dead letters, which have their text"
+            )
+        if name == "mode" and value.casefold() not in _MODES:
+            hint = "leave it out: rows that cannot be read are dead letters; FAILFAST ends the job"
+            section.wrong(option, f"{title} cannot read in the mode {value!r}", hint)
 
 
 def check_together(

@@ -21,7 +21,12 @@ from standfast.model.stream import KINDS, Input
 from standfast.model.template import Template
 from standfast.operators.catalog import choose
 from standfast.spark.outputs import FORMS
-from standfast.spark.pipeline_checks import ADDRESS, check_source, check_together
+from standfast.spark.pipeline_checks import (
+    ADDRESS,
+    check_options,
+    check_source,
+    check_together,
+)
 from standfast.spark.shards import MOST_SHARDS
 from standfast.spark.toml_text import Document, Section
 
@@ -169,10 +174,9 @@ def _rows(section: Section, base: Path, schema: Mapping[str, Kind] | None = None
         section.optional("path")
     stream = section.flag("stream", default=True)
     check_source(section, path, stream=stream)
-    options = section.table("options").settings()
-    if any(option.casefold() == "path" for option in options):  # as Spark reads them
-        what = f"{section.title} names a path among its options"
-        section.wrong("options", what, "use the key path")
+    chosen = section.table("options")
+    options = chosen.settings()
+    check_options(chosen, section.title, format, options)
     if format == "csv":
         options = _CSV_OPTIONS | options
     if not stream and format in FIXED_SCHEMAS:

@@ -19,15 +19,17 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import coalesce, col, from_json, lit
+from pyspark.sql.functions import coalesce, col, from_json, lit, when
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 from rich.console import Console
 from rich.live import Live
 
 from standfast.errors import StandfastError
 from standfast.model.query import Kind
+from standfast.spark.arriving import TEXT
 from standfast.spark.pipeline import Job, attached
+from standfast.spark.pipeline_checks import CORRUPT, PARSED_FORMATS
 from standfast.spark.pipeline_file import AVAILABLE_NOW, FILE_FORMATS, Pipeline, Rows, read_pipeline
 from standfast.spark.progress import METRICS, Snapshot, Totals, line, live, summary
 from standfast.spark.session import session
@@ -100,15 +102,28 @@ def frame(spark: SparkSession, rows: Rows) -> DataFrame:
     """The rows of a file, a topic or a generator; nothing that was written becomes SQL."""
     reader = spark.readStream if rows.stream else spark.read
     reader = reader.format(rows.format).options(**rows.options)
+    if rows.format in PARSED_FORMATS:
+        # The fields of a line are counted only where all of them are looked at.
+        reader = reader.options(**{CORRUPT: TEXT, "columnPruning": "false"})
+        return reader.schema(with_text(rows.schema)).load(rows.path)
     if rows.format in FILE_FORMATS:
         return reader.schema(struct(rows.schema)).load(rows.path)
     return decoded(reader.load(), rows.schema) if rows.format == "kafka" else reader.load()
 
 
 def decoded(messages: DataFrame, schema: Mapping[str, Kind]) -> DataFrame:
-    """The columns of messages whose `value` is JSON."""
-    row = from_json(col("value").cast("string"), struct(schema))
-    return messages.select(row.alias("row")).select("row.*")
+    """The columns of messages whose `value` is JSON; one without a value cannot be read either."""
+    value = col("value").cast("string")
+    row = from_json(value, with_text(schema), {CORRUPT: TEXT})
+    found = messages.select(row.alias("row"), value.alias("value"))
+    nothing = when(col("row").isNull(), coalesce(col("value"), lit("")))
+    text = coalesce(col("row")[TEXT], nothing).alias(TEXT)
+    return found.select(*(col("row")[name].alias(name) for name in schema), text)
+
+
+def with_text(schema: Mapping[str, Kind]) -> StructType:
+    """Declared columns, and the text of a row that does not have them; see `packing`."""
+    return struct(schema).add(TEXT, StringType())
 
 
 def struct(schema: Mapping[str, Kind]) -> StructType:

@@ -30,11 +30,13 @@ from standfast.spark.shards import Part
 from standfast.spark.spec import Spec
 from standfast.spark.wire import (
     CHANGES,
+    NO_INPUT,
     NO_TIME,
     NOTES,
     ROWS,
     TICK,
     TOLD,
+    UNREAD,
     Chunk,
     chunks_from_bytes,
     chunks_to_bytes,
@@ -98,6 +100,8 @@ class Shard:
                 yield from self._take(chunk, name, done)
                 if self._engines[chunk.part].holds_rows(name):
                     kept.append(chunk)
+            elif chunk.kind == UNREAD:
+                yield from self._lose(chunk, done)
             elif chunk.time_us != NO_TIME:
                 name = self.spec.names[chunk.name]
                 ticks[name] = max(ticks.get(name, 0), chunk.time_us)
@@ -184,6 +188,13 @@ class Shard:
             nothing = pa.nulls(n, pa.string())
             columns = [source, event, reason, nothing, nothing]
             yield LETTERS, packed(pa.table(columns, schema=LETTER_SCHEMA))
+
+    def _lose(self, chunk: Chunk, done: Done) -> Pieces:
+        """Count what Spark could not read, and hand its letters on; it leaves nothing behind."""
+        if chunk.owned:
+            for what in ("refused",) if chunk.name == NO_INPUT else ("received", "rejected"):
+                done.tally[what] += chunk.n_rows
+            yield LETTERS, packed(chunk.table())
 
     def _take(self, chunk: Chunk, name: str, done: Done) -> Pieces:
         self._now_us = chunk.time_us

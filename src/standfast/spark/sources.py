@@ -18,7 +18,7 @@ from standfast.errors import BadInput
 from standfast.model.names import alike, is_identifier, shown
 from standfast.model.query import Kind
 from standfast.model.stream import Input
-from standfast.spark.arriving import FILE
+from standfast.spark.arriving import FILE, TEXT
 
 KINDS: dict[type[types.DataType], Kind] = {
     types.ByteType: "int64",
@@ -39,6 +39,8 @@ SPARK_TYPES: dict[Kind, types.DataType] = {
     "string": types.StringType(),
 }
 USABLE = "whole numbers, floats, text, dates and timestamps can be used, under plain names; cast it"
+# Characters of a row that cannot be read: where a whole file is one record, it comes with each row.
+MOST_TEXT = 4000
 _ZONELESS = (types.DateType, types.TimestampNTZType)
 _UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 10**6, "minute": 60 * 10**6,
           "hour": 3600 * 10**6, "day": 86400 * 10**6}  # fmt: skip
@@ -85,7 +87,15 @@ def taken(source: Source, declared: Input) -> DataFrame:
     """
     frame = source.frame
     files = _files(frame) if declared.key else []
-    return frame.select(*(typed(frame, name) for name in declared.columns), *files)
+    columns = (typed(frame, name) for name in declared.columns)
+    return frame.select(*columns, *files, *text_of(frame))
+
+
+def text_of(frame: DataFrame) -> list[Column]:
+    """The texts of rows that could not be read, if the frame has them: see `run.frame`."""
+    if TEXT not in frame.columns:
+        return []
+    return [functions.substring(functions.col(TEXT), 1, MOST_TEXT).alias(TEXT)]
 
 
 def typed(frame: DataFrame, name: str) -> Column:

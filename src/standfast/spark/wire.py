@@ -28,6 +28,8 @@ CHUNK_FIELDS = (
 CHUNK_DDL = ", ".join(f"{name} {kind}" for name, kind in CHUNK_FIELDS)
 CHANGES, ROWS, TICK = 0, 1, 2  # kinds of chunks, in the order in which a shard takes them
 TOLD = 3  # in logs only: what was reported of a template, `name` being its number
+UNREAD = 4  # rows, or changes, that Spark could not read: they are dead letters already
+NO_INPUT = -1  # in place of an input's number, where it is changes
 NO_TIME = -1  # of a tick that only asks a shard to take part
 # Columns of notes: the id and the time of a row, and which of the chunk's rows it stands before.
 NOTES = ("id", "time", "before")
