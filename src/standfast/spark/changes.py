@@ -6,8 +6,9 @@
 What becomes of the changes is what would become of them one by one, in the order in which the rows
 stand. Only the order of each id of each template matters for that, so the first changes of all ids
 of a template are applied together, then the second ones, and so on. Rows that are refused together
-are halved until the bad ones stand alone, so one bad bound costs a few tries and stops nothing. The
-same query added again changes nothing and is counted as repeated; another query under a taken id is
+are halved until the bad ones stand alone, so one bad bound costs a few tries and stops nothing.
+Rows that lack the same bound are refused together: a file without a column costs one try. The same
+query added again changes nothing and is counted as repeated; another query under a taken id is
 refused.
 """
 
@@ -27,6 +28,7 @@ from standfast.arrays import Int64s
 from standfast.engine.group import Group
 from standfast.errors import StandfastError
 from standfast.model.names import did_you_mean, shown
+from standfast.model.query import WindowAggregate
 
 ADD, REMOVE = "add", "remove"
 ROW = "standfast row"  # where a change stands; no user's column is called so
@@ -146,19 +148,43 @@ def _tried(
     Yields what was accepted.
     """
     columns = ["id", *(hole.name for hole in group.template.holes)]
-    waiting = [rows] if rows.num_rows else []
+    lacks = _lacks(group, rows)
+    waiting = [(part, True) for part in _cut(rows.filter(lacks > 0), lacks[lacks > 0])]
+    whole = rows.filter(lacks == 0) if waiting else rows
+    waiting += [(whole, False)] if whole.num_rows else []
     while waiting:
-        part = waiting.pop()
+        part, is_lacking = waiting.pop()
         try:
             result = call(part.select(columns))
         except StandfastError as error:
-            if part.num_rows == 1:
+            if part.num_rows == 1 or is_lacking:
                 _refuse(outcome, group.name, part, error.message)
             else:
                 half = part.num_rows // 2
-                waiting += [part.slice(half), part.slice(0, half)]
+                waiting += [(part.slice(half), False), (part.slice(0, half), False)]
         else:
             yield _Done(part, result)
+
+
+def _lacks(group: Group, rows: pa.Table) -> Int64s:
+    """Which bound each row lacks, 0 if none: of several the one that its refusal names.
+
+    That is the first that is null, else the first that is NaN. Shares of quantiles are judged while
+    NaN is looked for, so there NaN is left to the one that judges.
+    """
+    question, lacks = group.template.question, np.zeros(rows.num_rows, np.int64)
+    columns = [rows[hole.name] for hole in group.template.holes]
+    has_share = isinstance(question, WindowAggregate) and question.phi is not None
+    tests = [pc.is_null] if has_share else [pc.is_null, pc.is_nan]
+    for code, test in enumerate(tests):
+        for i, column in enumerate(columns):
+            if test is pc.is_null and not column.null_count:
+                continue
+            if test is pc.is_nan and not pa.types.is_floating(column.type):
+                continue
+            is_so = test(column).fill_null(False).to_numpy()
+            lacks[is_so & (lacks == 0)] = 1 + i + code * len(columns)
+    return lacks
 
 
 def _refuse(outcome: Outcome, template: str | None, rows: pa.Table, reason: str) -> None:
