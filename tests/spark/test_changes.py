@@ -212,5 +212,50 @@ def test_changes_do_together_what_they_do_one_by_one(seed: int) -> None:
             group.check()
 
 
+WIDTHS = (0, 10, 500, 3_000)
+
+
+def windows() -> tuple[Engine, Group]:
+    """Sums over windows, the widest of which reaches rows that no other one does."""
+    engine = Engine(clock=lambda: 10_000)
+    engine.stream("s", {"v": "int64", "ts": "timestamp"}, time="ts")
+    sql = "SELECT SUM(v) OVER (ORDER BY ts RANGE BETWEEN :w PRECEDING AND CURRENT ROW) AS n FROM s"
+    group = engine.register(sql, name="sums")
+    group.add({"id": range(len(WIDTHS)), "w": WIDTHS})
+    engine.push("s", {"v": [1, 10, 100, 1000], "ts": [2_000, 4_600, 4_995, 5_000]})
+    return engine, group
+
+
+def widths(*changes: tuple[str, int, int | None]) -> pa.Table:
+    ops, ids, wide = zip(*changes, strict=True)
+    columns = {"op": ops, "id": ids, "w": pa.array(wide, pa.int64())}
+    return pa.table({"template": ["sums"] * len(changes), **columns})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_query_over_a_window_finds_what_it_would_find_if_changes_came_one_by_one(
+    seed: int,
+) -> None:
+    """All removes of a turn came before its adds, and what the widest window had kept was gone."""
+    rng, (_, together), (_, alone) = Random(seed), windows(), windows()
+    changes = [("remove", i, None) for i in rng.sample(range(len(WIDTHS)), rng.randint(1, 4))]
+    changes += [("add", rng.randint(0, 9), rng.choice(WIDTHS)) for _ in range(rng.randint(1, 6))]
+    rng.shuffle(changes)
+    batch = widths(*changes)
+    outcome = apply({"sums": together}, batch)
+    each = [apply({"sums": alone}, batch.slice(i, 1)) for i in range(batch.num_rows)]
+    assert counts(outcome) == tuple(np.sum([counts(one) for one in each], axis=0))
+    assert together.lookup() == alone.lookup()
+
+
+def test_queries_over_windows_that_are_replaced_go_on_with_the_rows_that_are_there() -> None:
+    _, group = windows()
+    before = group.lookup()["n"].to_pylist()
+    assert before == [1000, 1100, 1110, 1111]
+    pairs = [(("remove", i, None), ("add", i, wide)) for i, wide in enumerate(WIDTHS)]
+    apply({"sums": group}, widths(*(change for pair in pairs for change in pair)))
+    assert group.lookup()["n"].to_pylist()[:3] == before[:3]
+
+
 def test_no_changes_change_nothing() -> None:
     assert counts(apply(groups(), rows(("low", "add", 1, 0.0, 1.0)).slice(1))) == (0, 0, 0, 0)

@@ -5,7 +5,8 @@
 
 What becomes of the changes is what would become of them one by one, in the order in which the rows
 stand. Only the order of each id of each template matters for that, so the first changes of all ids
-of a template are applied together, then the second ones, and so on. Rows that are refused together
+of a template are applied together, then the second ones, and so on; where the widest window of a
+template goes, all changes of it follow each other as they stand. Rows that are refused together
 are halved until the bad ones stand alone, so one bad bound costs a few tries and stops nothing.
 Rows that lack the same bound are refused together: a file without a column costs one try. The same
 query added again changes nothing and is counted as repeated; another query under a taken id is
@@ -79,10 +80,35 @@ def _change(group: Group, rows: pa.Table, outcome: Outcome) -> None:
     rows = rows.filter(is_known)
     _refuse(outcome, group.name, rows.filter(rows["id"].is_null()), "the id is null")
     rows = rows.filter(rows["id"].is_valid())
-    for turn in _cut(rows, _ranks(rows["id"].to_numpy())):
-        is_added = pc.equal(turn["op"], ADD)
-        _remove(group, turn.filter(pc.invert(is_added)), outcome)
-        _add(group, turn.filter(is_added), outcome)
+    for some in _runs(rows) if _does_order_show(group, rows) else [rows]:
+        for turn in _cut(some, _ranks(some["id"].to_numpy())):
+            is_added = pc.equal(turn["op"], ADD)
+            _remove(group, turn.filter(pc.invert(is_added)), outcome)
+            _add(group, turn.filter(is_added), outcome)
+
+
+def _does_order_show(group: Group, rows: pa.Table) -> bool:
+    """Whether it shows how adds and removes of different ids follow each other.
+
+    An add finds the rows that windows reach when it comes. Only where the widest window goes may
+    that be less than before.
+    """
+    ops = rows["op"].unique().to_pylist()
+    if not group.keeps_lanes or len(ops) < 2:
+        return False
+    registry, is_removed = group.registry, pc.equal(rows["op"], REMOVE)
+    going = registry.slots_of(rows["id"].filter(is_removed).to_numpy())
+    living, widths = registry.living(), registry.highs[0]
+    staying = np.setdiff1d(living, going)
+    return bool(widths[living].max(initial=-1) > widths[staying].max(initial=-1))
+
+
+def _runs(rows: pa.Table) -> Iterator[pa.Table]:
+    """Rows of one operation that follow each other."""
+    is_added = pc.equal(rows["op"], ADD).to_numpy()
+    edges = [0, *(1 + np.flatnonzero(is_added[1:] != is_added[:-1])).tolist(), rows.num_rows]
+    for first, last in pairwise(edges):
+        yield rows.slice(first, last - first)
 
 
 def _by(rows: pa.Table, name: str) -> Iterator[tuple[str | None, pa.Table]]:
