@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from standfast import Engine
 from standfast.indexes.lanes import Lanes
 from standfast.operators.aggregates import aggregate_of
 from standfast.operators.window_aggregate import routed
@@ -97,3 +98,18 @@ def test_answers_that_nobody_reads_again_are_written_down_later_the_next_time(mo
             assert way.lookup(slots, slots * 0).values[0] == i
         i += 1
     assert written == [0, 39, 40, 41, 42], "they were read again"
+
+
+def test_rows_that_no_window_reaches_leave_a_router_that_checks():
+    """`Engine.check` raised an error when rows came twice before the first query over keys."""
+    engine = Engine(clock=lambda: 10**6)
+    engine.stream("s", {"k": "int64", "v": "int64", "ts": "timestamp"}, time="ts")
+    over = "OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN :w PRECEDING AND CURRENT ROW)"
+    sums = engine.register(f"SELECT k, SUM(v) {over} AS n FROM s", name="sums")
+    for i in range(3):
+        engine.store("s", {"k": [1], "v": [1], "ts": [100 * i]})
+        engine.check()
+    sums.add({"w": [1000]})
+    engine.store("s", {"k": [1], "v": [7], "ts": [500]})
+    engine.check()
+    assert engine.report()["sums"].rows()["n"].to_pylist() == [7]

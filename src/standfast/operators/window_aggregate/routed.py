@@ -294,6 +294,7 @@ class Routed(AggregateStrategy):
 
     def check(self) -> None:
         self._put_by.check()
+        # Rows that no window reaches make no lane, and change none.
         assert self._has_more or not self._put_by, "changes put by are not known of"
         self._catch_up()
         self._made.check()
