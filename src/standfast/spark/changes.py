@@ -99,8 +99,11 @@ def _does_order_show(group: Group, rows: pa.Table) -> bool:
     registry, is_removed = group.registry, pc.equal(rows["op"], REMOVE)
     going = registry.slots_of(rows["id"].filter(is_removed).to_numpy())
     living, widths = registry.living(), registry.highs[0]
-    staying = np.setdiff1d(living, going)
-    return bool(widths[living].max(initial=-1) > widths[staying].max(initial=-1))
+    going, widest = going[going >= 0], widths[living].max(initial=-1)
+    is_staying = np.zeros(widths.size, np.bool_)
+    is_staying[living] = True
+    is_staying[going] = False
+    return bool(widths[is_staying].max(initial=-1) < widest)
 
 
 def _runs(rows: pa.Table) -> Iterator[pa.Table]:
