@@ -207,7 +207,7 @@ def test_a_relaxed_answer_holds_the_right_one_and_keeps_its_bound(per_size, coun
     assert 16 * per_size * unit <= lows.min()
     starts = np.array([rng.randrange(300) for _ in range(60)])
     exact = taken(*totals.ask(np.arange(60), starts))
-    relaxed = taken(*totals.search(np.arange(60), starts, exact=False))
+    relaxed = taken(*totals.ask(np.arange(60), starts, exact=False))
     n_more = 0
     for q in range(60):
         right = set(exact.keys[exact.offsets[q] : exact.offsets[q + 1]].tolist())
@@ -235,7 +235,7 @@ def test_a_relaxed_sum_of_floats_may_be_off_by_more_than_the_units_to_spare(low,
     totals.insert(np.zeros(2, np.int64), np.arange(2), np.array(values, np.float64), 0)
     totals.serve(float_keys(np.array([low])), float_keys(np.array([high])))
     assert totals.index._unit == 1
-    assert totals.search(np.array([0]), np.array([1]), exact=False)[0].keys.tolist() == [0]
+    assert totals.ask(np.array([0]), np.array([1]), exact=False)[0].keys.tolist() == [0]
     assert totals.ask(np.array([0]), np.array([1]))[0].keys.size == 0
     kept = 1 - epsilon(PER_SIZE)
     assert not kept * low - 2 < values[1] < high / kept + 2

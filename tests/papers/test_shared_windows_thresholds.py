@@ -70,7 +70,7 @@ def test_example_4_1_the_relaxed_answer_has_k2_too_and_the_rows_take_it_out_agai
     totals.serve(np.array([THRESHOLD]), np.array([2**62]))
     assert totals.index.levels_for(np.array([THRESHOLD]), np.array([2**62])).late.tolist() == [2]
     start = np.array([NOW - WINDOW + 1])
-    relaxed, _ = totals.search(np.array([0]), start, exact=False)
+    relaxed, _ = totals.ask(np.array([0]), start, exact=False)
     exact, _ = totals.ask(np.array([0]), start)
     assert [KEYS[k] for k in relaxed.keys] == ["k1", "k2"]
     assert [KEYS[k] for k in exact.keys] == ["k1"]

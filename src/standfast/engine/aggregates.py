@@ -146,7 +146,7 @@ class AggregateReader(WindowReader):
     def columns(self) -> Columns:
         return Columns(self.key_kind(), self.question.result, self.strings)
 
-    def answers(self, slots: Int64s, registry: Registry) -> Relation:
+    def answers(self, slots: Int64s, registry: Registry, *, exact: bool = True) -> Relation:
         slots = np.sort(self._asked(slots, registry))
         # A window that no row can be in is unknown to strategies.
         are_windows = bool((registry.lows[0, slots] <= registry.highs[0, slots]).all())

@@ -122,11 +122,13 @@ class Group:
         if isinstance(self.reader, ThresholdReader):
             self.reader.settled()
 
-    def lookup(self, ids: Any = None) -> pa.Table:
+    def lookup(self, ids: Any = None, *, exact: bool = True) -> pa.Table:
         """The current answers of window queries, of all or of these ids, in the order of the ids.
 
         The columns are query, the key if there is one, and the value if it is selected; a query
         over keys has a row for each key with a row in its window, any other has one row.
+        With `exact=False` thresholds may also name keys that miss their bound by a few percent
+        (decision 015), which saves looking at the rows of those; all other answers are exact.
         """
         if not isinstance(self.reader, WindowReader):
             raise BadInput(
@@ -145,7 +147,7 @@ class Group:
                     f"template {self.name!r}: id {wanted[slots < 0][0]} is not a living query"
                 )
         try:
-            found = self.reader.answers(slots, self.registry)
+            found = self.reader.answers(slots, self.registry, exact=exact)
         except FailedAggregate as error:
             raise self._named(error) from error.__cause__
         places = expand(*found.slices(slots))

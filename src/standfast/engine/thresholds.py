@@ -66,10 +66,10 @@ class ThresholdReader(WindowReader):
     def columns(self) -> Columns:
         return Columns(self.key_kind(), None, self.strings)
 
-    def answers(self, slots: Int64s, registry: Registry) -> Relation:
+    def answers(self, slots: Int64s, registry: Registry, *, exact: bool = True) -> Relation:
         """The keys of slots, which come in ascending order, by slot and code."""
         slots = np.sort(slots)
-        offsets, codes = self.strategy.lookup(slots)
+        offsets, codes = self.strategy.lookup(slots, exact=exact)
         pairs = np.repeat(slots, np.diff(offsets))
         codes = codes[np.lexsort((codes, pairs))]
         return Relation(pairs, codes, np.zeros(codes.size, np.int64), np.ones(codes.size, np.bool_))

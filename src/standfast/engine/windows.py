@@ -214,7 +214,7 @@ class WindowReader(ABC):
         """Start over with an empty strategy of this way."""
 
     @abstractmethod
-    def answers(self, slots: Int64s, registry: Registry) -> Relation:
+    def answers(self, slots: Int64s, registry: Registry, *, exact: bool = True) -> Relation:
         """The current answers of these slots, by slot and code."""
 
     @abstractmethod

@@ -293,10 +293,11 @@ class ThresholdStrategy(Strategy):
         """The latest time; called after every `append`, never going back."""
 
     @abstractmethod
-    def lookup(self, slots: Int64s) -> tuple[Int64s, Int64s]:
+    def lookup(self, slots: Int64s, *, exact: bool = True) -> tuple[Int64s, Int64s]:
         """Offsets and codes: query `slots[i]` holds for `codes[offsets[i]:offsets[i + 1]]` now.
 
-        The codes of a query come in any order, each once.
+        The codes of a query come in any order, each once. Without `exact` there may be more of
+        them, within a bound that is stated (decision 015), where that saves a look at rows.
         """
 
     @abstractmethod

@@ -52,7 +52,7 @@ class Extremes:
     def serve(self, lows: Int64s, highs: Int64s) -> None:
         self.lows, self.highs = (~highs, ~lows) if self.least else (lows, highs)
 
-    def ask(self, places: Int64s, starts: Int64s) -> tuple[Found, Int64s]:
+    def ask(self, places: Int64s, starts: Int64s, *, exact: bool = True) -> tuple[Found, Int64s]:
         asked = Asked(starts, self.lows[places], self.highs[places])
         return _every_key(self.maxima.peaks, asked), np.arange(places.size)
 
@@ -81,7 +81,7 @@ class IndexedExtremes(Extremes):
     def expire(self, oldest: int) -> None:
         self.tree.settle(oldest)
 
-    def ask(self, places: Int64s, starts: Int64s) -> tuple[Found, Int64s]:
+    def ask(self, places: Int64s, starts: Int64s, *, exact: bool = True) -> tuple[Found, Int64s]:
         # Windows that begin near each other one after the other: they read the same lists.
         order = np.argsort(starts)
         places = places[order]

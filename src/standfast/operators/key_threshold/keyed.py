@@ -53,10 +53,11 @@ class Holder(Protocol):
     def serve(self, lows: Int64s, highs: Int64s) -> None:
         """From now on these are the ranges of the queries, by place."""
 
-    def ask(self, places: Int64s, starts: Int64s) -> tuple[Found, Int64s]:
+    def ask(self, places: Int64s, starts: Int64s, *, exact: bool = True) -> tuple[Found, Int64s]:
         """The keys of the queries at these places, whose windows begin at `starts`.
 
-        They are found in the order that is best; the second says where each one stands.
+        They are found in the order that is best; the second says where each one stands. Without
+        `exact` those of a relaxed range will do, which holds them all.
         """
 
     def memory_bytes(self) -> int: ...
@@ -140,12 +141,12 @@ class KeyedStrategy(ThresholdStrategy):
     def advance(self, now_us: int) -> None:
         self._now = max(self._now, now_us)
 
-    def lookup(self, slots: Int64s) -> tuple[Int64s, Int64s]:
+    def lookup(self, slots: Int64s, *, exact: bool = True) -> tuple[Int64s, Int64s]:
         self._settle()
         places = np.searchsorted(self._slots, slots)
         places[places == self._slots.size] = 0
         known = np.flatnonzero(self._slots[places] == slots) if self._slots.size else places[:0]
-        found, at = self._ask(places[known])
+        found, at = self._ask(places[known], exact=exact)
         places = np.full(slots.size, known.size)  # behind the last, where nothing is held
         places[known] = at
         return codes_taken(found, places, self._numbers.by_number)
@@ -195,13 +196,13 @@ class KeyedStrategy(ThresholdStrategy):
     def describe(self) -> dict[str, object]:
         return {"keys": len(self._numbers), "rows": self._holder.n_rows()}
 
-    def _ask(self, places: Int64s) -> tuple[Found, Int64s]:
+    def _ask(self, places: Int64s, *, exact: bool = True) -> tuple[Found, Int64s]:
         if self._is_outdated:
             self._catch_up()
         if not self._is_served:
             self._holder.serve(self._lows, self._highs)
             self._is_served = True
-        return self._holder.ask(places, self._now - self._windows[places])
+        return self._holder.ask(places, self._now - self._windows[places], exact=exact)
 
     def _insert(self, codes: Int64s, times: Int64s, values: Values, oldest: int) -> None:
         self._n_new += codes.size

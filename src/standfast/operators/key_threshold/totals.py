@@ -58,7 +58,7 @@ class Totals:
             bounds = np.clip([lows, highs], -INF_KEY, INF_KEY)
             self.lows, self.highs = (floats_of(some) for some in bounds)
 
-    def ask(self, places: Int64s, starts: Int64s) -> tuple[Found, Int64s]:
+    def ask(self, places: Int64s, starts: Int64s, *, exact: bool = True) -> tuple[Found, Int64s]:
         asked = Asked(starts, self.lows[places], self.highs[places])
         found = every_key(self.rows.rows, asked, self.counts, self.whole)
         return found, np.arange(places.size)
@@ -86,11 +86,7 @@ class IndexedTotals(Totals):
         super().serve(lows, highs)
         self._served = self.index.serve(self.lows, self.highs)
 
-    def ask(self, places: Int64s, starts: Int64s) -> tuple[Found, Int64s]:
-        return self.search(places, starts, exact=True)
-
-    def search(self, places: Int64s, starts: Int64s, *, exact: bool) -> tuple[Found, Int64s]:
-        """The keys of queries; without `exact` those of a relaxed range, which holds them all."""
+    def ask(self, places: Int64s, starts: Int64s, *, exact: bool = True) -> tuple[Found, Int64s]:
         # Queries of one level one after the other: what they read is near.
         order = np.argsort(self._served.late[places], kind="stable")
         places = places[order]
