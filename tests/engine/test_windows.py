@@ -199,3 +199,17 @@ def structures_told(group):
     )
     costs = {way: float(us) for way, us in re.findall(r"us by (\w+) ([\d.e+-]+)", text)}
     return way, int(n_switches), costs
+
+
+def test_rows_within_a_reach_that_is_held_stay_while_all_queries_are_replaced():
+    engine = engine_of_one_stream()
+    group = engine.register(f"SELECT SUM(a) {BY_TIME}", name="sums")
+    group.add({"id": [1, 2], "left": [50, 5]})
+    engine.push("s", rows([0, 30, 48, 50], "aaaa", [1.0, 2.0, 4.0, 8.0]))
+    with group.holding(25):
+        group.remove([1, 2])
+        group.add({"id": [3, 4], "left": [50, 5]})
+    assert group.lookup()["v"].to_pylist() == [14.0, 12.0]
+    group.remove([3])
+    group.add({"id": [5], "left": [50]})
+    assert group.lookup()["v"].to_pylist() == [12.0, 12.0], "nothing is held any more"

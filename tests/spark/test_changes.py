@@ -257,5 +257,74 @@ def test_queries_over_windows_that_are_replaced_go_on_with_the_rows_that_are_the
     assert group.lookup()["n"].to_pylist()[:3] == before[:3]
 
 
+@pytest.mark.parametrize("is_equal", [True, False])
+def test_windows_that_are_replaced_cost_one_call_for_all_that_go_and_one_for_all_that_come(
+    monkeypatch: pytest.MonkeyPatch, is_equal: bool
+) -> None:
+    """Each change of operation was a call of its own, where the widest window went."""
+    (_, group), rng, n = windows(), Random(1), 400
+    wide = [3_000 if is_equal else rng.randrange(4_000) for _ in range(n)]
+    group.remove(range(len(WIDTHS)))
+    group.add({"id": range(n), "w": wide})
+    added, removed = counted(monkeypatch, "add"), counted(monkeypatch, "remove")
+    pairs = [(("remove", i, None), ("add", i, width)) for i, width in enumerate(wide)]
+    outcome = apply({"sums": group}, widths(*(change for pair in pairs for change in pair)))
+    assert counts(outcome) == (n, n, 0, 0)
+    assert (added, removed) == ([n], [n])
+
+
+SUMS = "SELECT SUM(v) OVER (ORDER BY ts {} BETWEEN :w PRECEDING AND CURRENT ROW) AS n FROM s"
+ASKED = {
+    "range": SUMS.format("RANGE"),
+    "rows": SUMS.format("ROWS"),
+    "keys": SUMS.format("RANGE").replace("SELECT SUM", "SELECT k, SUM").replace(
+        "ORDER", "PARTITION BY k ORDER"
+    ),
+    "threshold": "SELECT k FROM s QUALIFY COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN "
+    ":w PRECEDING AND CURRENT ROW) >= :m",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("asked", "way"),
+    [
+        ("range", "auto"), ("range", "naive"), ("range", "materialise_all"), ("rows", "auto"),
+        ("rows", "landmark_intervals"), ("keys", "auto"), ("threshold", "collective_index"),
+        ("threshold", "naive"),
+    ],
+)  # fmt: skip
+def test_windows_that_widen_and_shrink_together_find_what_they_would_find_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, seed: int, asked: str, way: str
+) -> None:
+    if seed % 2:
+        monkeypatch.setattr("standfast.engine.registry.FEW", 2)  # slots are numbered anew
+    rng, both = Random(seed), list[tuple[Engine, Group]]()
+    drawn_from = (0, 1, 3, 7, 20) if asked == "rows" else (0, 10, 300, 1500, 2600)
+    for _ in range(2):
+        engine = Engine(clock=lambda: 10**6)
+        engine.stream("s", {"k": "int64", "v": "int64", "ts": "timestamp"}, time="ts")
+        both.append((engine, engine.register(ASKED[asked], name="sums", strategy=way)))
+    (_, together), (_, alone) = both
+    total = np.zeros(4, int)
+    for step in range(6):
+        times = [1000 * step + rng.randrange(1000) for _ in range(8)]
+        given = {"k": [rng.randrange(3) for _ in times], "v": [1 << i for i in range(8)]}
+        told = [engine.push("s", {**given, "ts": times})["sums"].rows() for engine, _ in both]
+        assert sorted(map(str, told[0].to_pylist())) == sorted(map(str, told[1].to_pylist()))
+        changes = [
+            (rng.choice(["add", "remove"]), rng.randrange(9), rng.choice([*drawn_from, None]))
+            for _ in range(rng.choice([2, 12, 40]))
+        ]
+        batch = widths(*changes).append_column("m", pa.array([2] * len(changes)))
+        outcome = apply({"sums": together}, batch)
+        each = [apply({"sums": alone}, batch.slice(i, 1)) for i in range(batch.num_rows)]
+        assert counts(outcome) == tuple(np.sum([counts(one) for one in each], axis=0))
+        assert together.lookup() == alone.lookup()
+        total += counts(outcome)
+    assert min(total) > 0, "everything happened"
+    together.check()
+
+
 def test_no_changes_change_nothing() -> None:
     assert counts(apply(groups(), rows(("low", "add", 1, 0.0, 1.0)).slice(1))) == (0, 0, 0, 0)

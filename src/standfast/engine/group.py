@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 import numpy as np
@@ -85,6 +86,17 @@ class Group:
             [np.all(a == b, axis=0) for a, b in zip(bounds, living, strict=True)], axis=0
         )
         return same
+
+    def reaches(self, params: Any) -> Int64s:
+        """How far back each of these queries over windows would look."""
+        assert isinstance(self.reader, WindowReader), "only windows reach back"
+        reaches: Int64s = self._ranges(read_parameters(self.template, params))[1][0]
+        return reaches
+
+    def holding(self, reach: int) -> AbstractContextManager[None]:
+        """While queries over windows come and go, rows within this reach stay."""
+        assert isinstance(self.reader, WindowReader), "only windows reach back"
+        return self.reader.holding(reach)
 
     def _ranges(self, parameters: Parameters) -> tuple[Int64s, Int64s]:
         return key_ranges(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ class WindowReader(ABC):
             unit, is_float=kind == "float64", is_keyed=question.key is not None, reach=NOTHING
         )
         self._is_stale = False  # whether windows went that may have reached furthest
+        self._held = NOTHING  # the least reach while queries come and go
         strings.used_by(self._string_codes)
 
     def _value_kind(self) -> Kind | None:
@@ -97,9 +99,18 @@ class WindowReader(ABC):
         """Let rows go that only queries reached which went."""
         if self._is_stale:
             self._is_stale = False
-            widest = int(registry.highs[0, registry.living()].max(initial=NOTHING))
+            widest = int(registry.highs[0, registry.living()].max(initial=self._held))
             if self.lanes.set_reach(min(widest, FARTHEST)):
                 self._all_moved()
+
+    @contextmanager
+    def holding(self, reach: int) -> Iterator[None]:
+        """While queries come and go, rows within this reach stay, whoever still reaches them."""
+        self._held = reach
+        try:
+            yield
+        finally:
+            self._held, self._is_stale = NOTHING, True
 
     def _rows(self, batch: pa.Table) -> tuple[Int64s, Int64s, Values, Bools]:
         """Which rows have a key and pass the conditions; their keys and values."""

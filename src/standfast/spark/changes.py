@@ -5,18 +5,20 @@
 
 What becomes of the changes is what would become of them one by one, in the order in which the rows
 stand. Only the order of each id of each template matters for that, so the first changes of all ids
-of a template are applied together, then the second ones, and so on; where the widest window of a
-template goes, all changes of it follow each other as they stand. Rows that are refused together
-are halved until the bad ones stand alone, so one bad bound costs a few tries and stops nothing.
-Rows that lack the same bound are refused together: a file without a column costs one try. The same
-query added again changes nothing and is counted as repeated; another query under a taken id is
-refused.
+of a template are applied together, then the second ones, and so on. Where the widest window of a
+template goes, it also matters which rows queries find that come after it: see `_one_by_one`.
+
+Rows that are refused together are halved until the bad ones stand alone, so one bad bound costs a
+few tries and stops nothing. Rows that lack the same bound are refused together: a file without a
+column costs one try. The same query added again changes nothing and is counted as repeated; another
+query under a taken id is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,12 +29,14 @@ import pyarrow.compute as pc
 
 from standfast.arrays import Int64s
 from standfast.engine.group import Group
+from standfast.engine.windows import NOTHING
 from standfast.errors import StandfastError
 from standfast.model.names import did_you_mean, shown
 from standfast.model.query import WindowAggregate
 
 ADD, REMOVE = "add", "remove"
 ROW = "standfast row"  # where a change stands; no user's column is called so
+BEFORE = -1  # when a query came that was there before all changes
 
 
 class Refusal(NamedTuple):
@@ -80,11 +84,21 @@ def _change(group: Group, rows: pa.Table, outcome: Outcome) -> None:
     rows = rows.filter(is_known)
     _refuse(outcome, group.name, rows.filter(rows["id"].is_null()), "the id is null")
     rows = rows.filter(rows["id"].is_valid())
-    for some in _runs(rows) if _does_order_show(group, rows) else [rows]:
-        for turn in _cut(some, _ranks(some["id"].to_numpy())):
-            is_added = pc.equal(turn["op"], ADD)
-            _remove(group, turn.filter(pc.invert(is_added)), outcome)
-            _add(group, turn.filter(is_added), outcome)
+    if not _does_order_show(group, rows):
+        _take_turns(group, rows, outcome)
+        return
+    reach, is_first = _one_by_one(group, rows)
+    with group.holding(reach):
+        _take_turns(group, rows.filter(pa.array(is_first)), outcome)
+        _take_turns(group, rows.filter(pa.array(~is_first)), outcome)
+
+
+def _take_turns(group: Group, rows: pa.Table, outcome: Outcome) -> None:
+    """Apply the first changes of all ids, then the second ones, and so on."""
+    for turn in _cut(rows, _ranks(rows["id"].to_numpy())):
+        is_added = pc.equal(turn["op"], ADD)
+        _remove(group, turn.filter(pc.invert(is_added)), outcome)
+        _add(group, turn.filter(is_added), outcome)
 
 
 def _does_order_show(group: Group, rows: pa.Table) -> bool:
@@ -93,25 +107,63 @@ def _does_order_show(group: Group, rows: pa.Table) -> bool:
     An add finds the rows that windows reach when it comes. Only where the widest window goes may
     that be less than before.
     """
-    ops = rows["op"].unique().to_pylist()
-    if not group.keeps_lanes or len(ops) < 2:
+    if not group.keeps_lanes or len(rows["op"].unique()) < 2:
         return False
-    registry, is_removed = group.registry, pc.equal(rows["op"], REMOVE)
-    going = registry.slots_of(rows["id"].filter(is_removed).to_numpy())
-    living, widths = registry.living(), registry.highs[0]
-    going, widest = going[going >= 0], widths[living].max(initial=-1)
-    is_staying = np.zeros(widths.size, np.bool_)
-    is_staying[living] = True
-    is_staying[going] = False
-    return bool(widths[is_staying].max(initial=-1) < widest)
+    going = rows["id"].filter(pc.equal(rows["op"], REMOVE)).to_numpy()
+    return _widest(group, besides=going) < _widest(group, besides=going[:0])
 
 
-def _runs(rows: pa.Table) -> Iterator[pa.Table]:
-    """Rows of one operation that follow each other."""
-    is_added = pc.equal(rows["op"], ADD).to_numpy()
-    edges = [0, *(1 + np.flatnonzero(is_added[1:] != is_added[:-1])).tolist(), rows.num_rows]
-    for first, last in pairwise(edges):
-        yield rows.slice(first, last - first)
+def _widest(group: Group, *, besides: Int64s) -> int:
+    """How far the widest window reaches, not counting these ids."""
+    registry, slots = group.registry, group.registry.slots_of(besides)
+    is_counted = np.zeros(registry.n_slots, np.bool_)
+    is_counted[registry.living()] = True
+    is_counted[slots[slots >= 0]] = False
+    return int(registry.highs[0, is_counted].max(initial=NOTHING))
+
+
+def _one_by_one(group: Group, rows: pa.Table) -> tuple[int, npt.NDArray[np.bool_]]:
+    """The least reach that an added query meets, and the changes about queries of before.
+
+    Rows are let go when a query comes after the widest window went, and never what a living query
+    reaches. So in the end each query finds the rows within the least reach that any added one met.
+    Queries of before that are wider all go: the changes up to their going, which add nothing, are
+    made first. Then rows are let go, once, and the others come.
+    """
+    registry, ids = group.registry, rows["id"].to_numpy()
+    widths = _widths(group, rows).tolist()
+    slots = np.unique(registry.slots_of(ids))
+    slots = slots[slots >= 0]
+    living = dict.fromkeys(registry.ids[slots].tolist(), BEFORE)
+    heap = [
+        (-width, BEFORE, identity)
+        for width, identity in zip(registry.highs[0, slots].tolist(), living, strict=True)
+    ]
+    heapify(heap)
+    others = _widest(group, besides=ids)
+    least, is_first = max(others, -heap[0][0]), np.zeros(ids.size, np.bool_)
+    is_added = pc.equal(rows["op"], ADD).to_pylist()
+    for place, (identity, width) in enumerate(zip(ids.tolist(), widths, strict=True)):
+        is_first[place] = living.get(identity) == BEFORE
+        if not is_added[place]:
+            living.pop(identity, None)
+        elif width > NOTHING and identity not in living:
+            while heap and living.get(heap[0][2]) != heap[0][1]:
+                heappop(heap)
+            least = min(least, max(others, -heap[0][0] if heap else NOTHING))
+            living[identity] = place
+            heappush(heap, (-width, place, identity))
+    return least, is_first
+
+
+def _widths(group: Group, rows: pa.Table) -> Int64s:
+    """How far back the query of each row looks; nowhere, if it is a bad one or none is added."""
+    widths, places = np.full(rows.num_rows, NOTHING), pa.array(np.arange(rows.num_rows))
+    # Ids may come several times, which is no mistake here.
+    rows = rows.set_column(rows.column_names.index("id"), "id", places)
+    for read in _tried(group, rows.filter(pc.equal(rows["op"], ADD)), group.reaches, Outcome()):
+        widths[read.part["id"].to_numpy()] = read.result
+    return widths
 
 
 def _by(rows: pa.Table, name: str) -> Iterator[tuple[str | None, pa.Table]]:
