@@ -169,3 +169,25 @@ def test_a_frame_without_a_column_that_can_be_used_is_refused_with_its_types(spa
         "input 'a' has no column that can be used: x is decimal(10,2), y is boolean\n  hint: whole"
     )
     assert refusal(spark, frames, inputs={"a": odd}).startswith(said)
+
+
+def test_the_text_of_rows_that_cannot_be_read_is_not_asked_about(spark, frames):
+    inputs = {"a": Source(frames["a"], text="s")}
+    said = refusal(spark, frames, inputs=inputs, templates={"f": "SELECT * FROM a WHERE s = :lo"})
+    assert said == (
+        "template 'f': the column 's' of input 'a' is the text of rows that cannot be read\n"
+        "  hint: only dead letters have it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("meaning", "said"),
+    [
+        ({"id": "id"}, "queries have a key, a time or an id named\n  hint: a Source of queries"),
+        ({"text": "bad"}, "queries: there is no text column 'bad'\n  hint: columns: template, op"),
+        ({"text": "lo"}, "queries: the text column 'lo' is double"),
+        ({"text": "op"}, "queries: the column 'op' has the text of rows that cannot be read"),
+    ],
+)
+def test_a_source_of_queries_names_nothing_but_a_text(spark, frames, meaning, said):
+    assert said in refusal(spark, frames, queries=Source(frames["queries"], **meaning))

@@ -17,6 +17,7 @@ from rich.console import Console
 from tests.spark.playing import Outcome, chunks_of
 
 from standfast.model.stream import Input
+from standfast.spark import Source, attached
 from standfast.spark.arriving import TEXT
 from standfast.spark.host import build
 from standfast.spark.progress import Totals
@@ -249,4 +250,26 @@ def test_a_message_that_is_no_row_comes_as_its_text(spark: SparkSession) -> None
     assert [tuple(row) for row in found] == [
         (1, "x", None), (None, None, '{"a": "x"}'), (None, None, "{"), (None, None, ""),
         (None, None, ""), (None, None, '[{"a": 1}]'),
+    ]  # fmt: skip
+
+
+def test_attached_frames_say_which_column_has_the_text_of_rows_that_cannot_be_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What could not be read was null, and the row was used."""
+    (tmp_path / "rows.json").write_text('{"id": 1, "x": 2}\n{"id": 2, "x": "?"}\n{"id": 3\n')
+    reader = spark.read.schema("id bigint, x double, `not.read` string")
+    rows = reader.option("columnNameOfCorruptRecord", "not.read").json(str(tmp_path))
+    changes = [("f", 1, 0.0, None), ("f", 2, None, "f,2,low")]
+    queries = spark.createDataFrame(changes, "template string, id bigint, lo double, bad string")
+    job = attached(
+        spark, {"a": Source(rows, id="id", text="not.read")},
+        {"f": "SELECT * FROM a WHERE x >= :lo"}, Source(queries, text="bad"), shards=1,
+    )  # fmt: skip
+    found = job.everything.collect()
+    answers = [(row.query, row.event) for row in found if row.kind == "answers"]
+    letters = [row.letter for row in found if row.kind == "letters"]
+    assert answers == [(1, 1)]
+    assert sorted((letter.source, letter.reason, letter.value) for letter in letters) == [
+        ("a", LOST, '{"id": 2, "x": "?"}'), ("a", LOST, '{"id": 3'), ("f", LOST, "f,2,low"),
     ]  # fmt: skip

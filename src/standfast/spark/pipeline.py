@@ -31,7 +31,16 @@ from standfast.spark.once import in_one_go
 from standfast.spark.outputs import COUNTS, LETTER_SCHEMA, WIDEST
 from standfast.spark.processor import COMPACT_DDL, ShardProcessor
 from standfast.spark.shards import MOST_SHARDS, shard_keys
-from standfast.spark.sources import KINDS, USABLE, Source, read, taken, text_of, typed, unusable
+from standfast.spark.sources import (
+    KINDS,
+    Source,
+    check_text,
+    read,
+    taken,
+    text_of,
+    typed,
+    unusable,
+)
 from standfast.spark.spec import Spec
 from standfast.spark.wire import CHUNK_DDL
 
@@ -87,14 +96,15 @@ class Job:
 
 def attach(
     spark: SparkSession, inputs: Mapping[str, DataFrame | Source], templates: Mapping[str, str],
-    queries: DataFrame | None = None, *, output: str = "pairs", shards: int | None = None,
+    queries: DataFrame | Source | None = None, *, output: str = "pairs", shards: int | None = None,
     watermark: str | timedelta | None = None, strategies: Mapping[str, str] | None = None,
 ) -> DataFrame:  # fmt: skip
     """The answers of standing queries over these inputs, as a DataFrame.
 
     `queries` has the columns template, op ("add" or "remove"; without the column all are added),
-    id, and one for each hole. `watermark` says how late rows may come. Answers of windows come at
-    the end of a micro-batch and have no event. See `attached` for the dead letters.
+    id, and one for each hole; a `Source` of them names nothing but a `text`. `watermark` says how
+    late rows may come. Answers of windows come at the end of a micro-batch and have no event. See
+    `attached` for the dead letters.
     """
     job = attached(
         spark, inputs, templates, queries, output=output, shards=shards, watermark=watermark,
@@ -105,7 +115,7 @@ def attach(
 
 def attached(
     spark: SparkSession, inputs: Mapping[str, DataFrame | Source], templates: Mapping[str, str],
-    queries: DataFrame | None = None, *, output: str = "pairs", shards: int | None = None,
+    queries: DataFrame | Source | None = None, *, output: str = "pairs", shards: int | None = None,
     watermark: str | timedelta | None = None, strategies: Mapping[str, str] | None = None,
 ) -> Job:  # fmt: skip
     """The same as `attach`, as a `Job` that has the dead letters and the plan as well."""
@@ -191,10 +201,15 @@ def _packed(frame: DataFrame, pack: Callable[..., Iterator[pa.RecordBatch]]) -> 
     return frame.select("*", arrived).mapInArrow(partial(arriving, pack), CHUNK_DDL)
 
 
-def _changes(queries: DataFrame, spec: Spec) -> DataFrame:
+def _changes(given: DataFrame | Source, spec: Spec) -> DataFrame:
     """The columns of changes that the templates need, checked as far as types tell."""
+    source = given if isinstance(given, Source) else Source(given)
+    queries = source.frame
     if not isinstance(queries, DataFrame):
         raise BadInput(f"queries are {shown(queries)}, not a DataFrame")
+    if (source.key, source.time, source.id) != (None, None, None):
+        hint = "a Source of queries names nothing but a text: Source(frame, text=...)"
+        raise BadInput("queries have a key, a time or an id named", hint=hint)
     holes = dict.fromkeys(hole.name for t in spec.parsed.values() for hole in t.holes)
     have = queries.columns
     hint = "columns are template, op, id, and one for each hole: "
@@ -202,7 +217,9 @@ def _changes(queries: DataFrame, spec: Spec) -> DataFrame:
     for name in ("template", "id", *holes):
         if name not in have:
             raise BadParameters(f"queries lack the column {name!r}", hint=hint)
-    for name in ("template", "op", "id", *holes):
+    used = ["template", "op", "id", *holes]
+    check_text("queries", source, used)
+    for name in [*used, *([source.text] if source.text else [])]:
         same = alike(column for column in have if column.casefold() == name.casefold())
         if same:
             first, second = same
@@ -221,7 +238,7 @@ def _changes(queries: DataFrame, spec: Spec) -> DataFrame:
                 hint=f"make it {expected or 'a number, text or a timestamp'}",
             )
         columns.append(typed(queries, name))
-    frame = queries.select(*columns, *text_of(queries))
+    frame = queries.select(*columns, *text_of(source))
     _check_holes(spec, frame)
     return frame
 
@@ -237,7 +254,7 @@ def _check_asked(spec: Spec, sources: Mapping[str, Source]) -> None:
             raise
         where = error.message[: asked.start()]
         what = f"{where}: the column {asked[1]!r} of input {found[0]!r} is {found[1]}"
-        raise UnsupportedQuery(what, hint=USABLE) from None
+        raise UnsupportedQuery(what, hint=found[2]) from None
 
 
 def _check_holes(spec: Spec, frame: DataFrame) -> None:

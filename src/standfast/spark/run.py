@@ -79,10 +79,10 @@ def run(
 
 def build(spark: SparkSession, pipeline: Pipeline) -> Job:
     """The job that a pipeline file describes, on frames that nobody has read yet."""
-    inputs = {
-        name: Source(frame(spark, spec.rows), spec.key or None, spec.time, spec.id)
-        for name, spec in pipeline.inputs.items()
-    }
+    inputs = {}
+    for name, spec in pipeline.inputs.items():
+        found = frame(spark, spec.rows)
+        inputs[name] = Source(found, spec.key or None, spec.time, spec.id, _text_in(found))
     queries = frame(spark, pipeline.queries)
     if "op" in queries.columns:  # a file need not say that it adds
         queries = queries.withColumn("op", coalesce(col("op"), lit("add")))
@@ -90,7 +90,7 @@ def build(spark: SparkSession, pipeline: Pipeline) -> Job:
         spark,
         inputs,
         {name: spec.sql for name, spec in pipeline.templates.items()},
-        queries,
+        Source(queries, text=_text_in(queries)),
         output=pipeline.output.form,
         shards=pipeline.job.shards,
         watermark=pipeline.job.watermark,
@@ -109,6 +109,11 @@ def frame(spark: SparkSession, rows: Rows) -> DataFrame:
     if rows.format in FILE_FORMATS:
         return reader.schema(struct(rows.schema)).load(rows.path)
     return decoded(reader.load(), rows.schema) if rows.format == "kafka" else reader.load()
+
+
+def _text_in(found: DataFrame) -> str | None:
+    """The column that has the texts of rows which cannot be read, if there may be any."""
+    return TEXT if TEXT in found.columns else None
 
 
 def decoded(messages: DataFrame, schema: Mapping[str, Kind]) -> DataFrame:

@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, functions, types
 
 from standfast.errors import BadInput
-from standfast.model.names import alike, is_identifier, shown
+from standfast.model.names import alike, did_you_mean, is_identifier, shown
 from standfast.model.query import Kind
 from standfast.model.stream import Input
 from standfast.spark.arriving import FILE, TEXT
@@ -51,13 +51,15 @@ class Source:
     """A DataFrame and what its columns mean.
 
     `key` makes it a table whose rows replace each other; `time` is the event time; `id` tells
-    events apart, so that one that comes again is counted and not answered again.
+    events apart, so that one that comes again is counted and not answered again. `text` is the
+    column in which the reader put the text of rows that it could not read: they are dead letters.
     """
 
     frame: DataFrame
     key: str | Sequence[str] | None = None
     time: str | None = None
     id: str | None = None
+    text: str | None = None
 
 
 def read(
@@ -88,14 +90,42 @@ def taken(source: Source, declared: Input) -> DataFrame:
     frame = source.frame
     files = _files(frame) if declared.key else []
     columns = (typed(frame, name) for name in declared.columns)
-    return frame.select(*columns, *files, *text_of(frame))
+    return frame.select(*columns, *files, *text_of(source))
 
 
-def text_of(frame: DataFrame) -> list[Column]:
-    """The texts of rows that could not be read, if the frame has them: see `run.frame`."""
-    if TEXT not in frame.columns:
+def text_of(source: Source) -> list[Column]:
+    """The texts of rows that could not be read, if the source has them; see `packing`."""
+    if source.text is None:
         return []
-    return [functions.substring(functions.col(TEXT), 1, MOST_TEXT).alias(TEXT)]
+    column = functions.col(quoted(source.text))
+    return [functions.substring(column, 1, MOST_TEXT).alias(TEXT)]
+
+
+def quoted(name: str) -> str:
+    """A name as Spark takes it for that of one column, whatever it is made of."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def check_text(where: str, source: Source, used: Iterable[object]) -> None:
+    """Refuse a column that cannot have the text of rows which could not be read."""
+    column, schema = source.text, source.frame.schema
+    if column is None:
+        return
+    if column not in schema.names:
+        hint = did_you_mean(str(column), schema.names, what="columns")
+        raise BadInput(f"{where}: there is no text column {shown(column)}", hint=hint)
+    found = schema[column].dataType
+    if not isinstance(found, types.StringType):
+        raise BadInput(
+            f"{where}: the text column {column!r} is {found.simpleString()}",
+            hint="name the column that columnNameOfCorruptRecord names to Spark's reader",
+        )
+    if column in used:
+        raise BadInput(
+            f"{where}: the column {column!r} has the text of rows that cannot be read, and is used"
+            " otherwise too",
+            hint="let the reader put the text into a column of its own",
+        )
 
 
 def typed(frame: DataFrame, name: str) -> Column:
@@ -131,14 +161,19 @@ def kinds_of(schema: types.StructType) -> dict[str, Kind]:
     return found
 
 
-def unusable(sources: Mapping[str, Source]) -> dict[str, tuple[str, str]]:
-    """The columns that are left out, lower case, with the input that has it and the type."""
-    return {
-        field.name.casefold(): (name, field.dataType.simpleString())
-        for name, source in sources.items()
-        for field in source.frame.schema
-        if type(field.dataType) not in KINDS
-    }
+def unusable(sources: Mapping[str, Source]) -> dict[str, tuple[str, str, str]]:
+    """The columns that are left out, lower case: the input that has it, what it is, and a hint."""
+    found = {}
+    for name, source in sources.items():
+        for field in source.frame.schema:
+            if field.name == source.text:
+                what, hint = "the text of rows that cannot be read", "only dead letters have it"
+            elif type(field.dataType) not in KINDS:
+                what, hint = field.dataType.simpleString(), USABLE
+            else:
+                continue
+            found[field.name.casefold()] = (name, what, hint)
+    return found
 
 
 def microseconds(text: str | timedelta) -> int:
@@ -176,16 +211,19 @@ def _source(name: str, given: object) -> Source:
 
 
 def _declared(name: str, source: Source, lateness: int | None) -> Input:
-    kinds = kinds_of(source.frame.schema)
+    key: object = source.key
+    keys = list(key) if isinstance(key, Iterable) and not isinstance(key, str) else [key]
+    check_text(f"input {name!r}", source, [source.time, source.id, *keys])
+    fields = [field for field in source.frame.schema if field.name != source.text]
+    kinds = kinds_of(types.StructType(fields))
     if not kinds:
-        found = ", ".join(f"{f.name} is {f.dataType.simpleString()}" for f in source.frame.schema)
+        found = ", ".join(f"{f.name} is {f.dataType.simpleString()}" for f in fields)
         what = f"input {name!r} has no column that can be used: {found or 'it has none at all'}"
         raise BadInput(what, hint=USABLE)
     for what, column in (("time", source.time), ("id", source.id)):
         _refuse_unknown(name, what, column, source, kinds)
     if source.key is not None:
-        key: object = source.key
-        for part in key if isinstance(key, Iterable) and not isinstance(key, str) else [key]:
+        for part in keys:
             _refuse_unknown(name, "key", part, source, kinds)
         return Input.table(name, kinds, key=source.key)
     times = [column for column, kind in kinds.items() if kind == "timestamp"]
