@@ -78,14 +78,14 @@ def glitches(scale: float, n: int) -> np.ndarray:
 @pytest.mark.parametrize("scale", [1e15, 1e30, 3.4e38, 1e100])
 def test_floats_after_far_larger_ones_are_summed_up_from_their_rows(name, scale):
     small = np.random.default_rng(6).uniform(1.0, 2.0, 60)
-    check_all_windows(way_over(name, [glitches(scale, 30), small]))
+    check_all_windows(way_over(name, [glitches(scale, 30), small], every=7))
 
 
 @pytest.mark.parametrize("name", ["SUM", "AVG", "VARIANCE", "STDDEV"])
 def test_whole_numbers_after_far_larger_ones_keep_their_digits(name):
     rng = np.random.default_rng(7)
     large = rng.integers(-(2**63), 2**63 - 1, 30)
-    check_all_windows(way_over(name, [large, rng.integers(0, 100, 60)]))
+    check_all_windows(way_over(name, [large, rng.integers(0, 100, 60)], every=7))
 
 
 def read_again(way: AggregateStrategy, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -147,7 +147,7 @@ FAR = {
 def test_spreads_of_values_far_from_zero_and_next_to_it_keep_their_digits(way, what):
     """They read as 0, or wrong from the first digit on, in all ways but one."""
     for name in ("VARIANCE", "STDDEV", "VAR_POP", "STDDEV_POP"):
-        check_all_windows(way_over(name, [FAR[what][:50], FAR[what][50:]], way, every=41))
+        check_all_windows(way_over(name, [FAR[what][:50], FAR[what][50:]], way, every=101))
 
 
 @every_way
