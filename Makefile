@@ -28,15 +28,7 @@ help:
 demo: $(READY)
 	$(BIN)/standfast demo
 
-# Both suites at once: tests of Spark jobs and processes that wait for each other's kernels leave a
-# core idle, which the kernels as plain Python fill. What those say comes at the end, in one piece.
-test: $(READY)
-	@mkdir -p build; plain=build/test-nojit.txt; \
-	$(MAKE) --no-print-directory test-nojit WORKERS=1 >$$plain 2>&1 & nojit=$$!; \
-	trap 'kill $$nojit 2>/dev/null' INT TERM; \
-	$(MAKE) --no-print-directory test-jit; compiled=$$?; \
-	echo "The kernels as plain Python:"; wait $$nojit; as_plain=$$?; cat $$plain; \
-	test $$compiled -eq 0 -a $$as_plain -eq 0
+test: test-jit test-nojit
 
 test-jit: $(READY)
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not sweep" --ignore tests/test_tidy.py
