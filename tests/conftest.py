@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 
 COMMON = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
 
-settings.register_profile("compiled", max_examples=60, **COMMON)
-settings.register_profile("plain", max_examples=15, **COMMON)
+settings.register_profile("compiled", max_examples=40, **COMMON)
+settings.register_profile("plain", max_examples=10, **COMMON)
 settings.load_profile("plain" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "compiled")
 
 # Java that lives for seconds: its optimising compiler takes a quarter more of the cores than it
