@@ -36,6 +36,10 @@ LOOK_AGAIN_S = 0.02
 F = TypeVar("F", bound=Callable[..., object])
 
 _n_made = 0  # kernels that this process compiled, or loaded after somebody else had
+_n_within = 0  # of these, how many are being made right now, each for the one before it
+# What Python code called: the kernel, the types of its arguments, the seconds until it was there.
+# Kernels that only other kernels call come with those.
+asked: list[tuple[Any, tuple[Any, ...], float]] = []
 
 
 class Stopwatch:
@@ -64,6 +68,11 @@ def _cache_folder() -> Path:
 
 if "NUMBA_CACHE_DIR" not in os.environ:
     vars(numba.config)["CACHE_DIR"] = str(_cache_folder())
+
+
+def kept_in() -> Path:
+    """The folder that compiled kernels are kept in."""
+    return Path(vars(numba.config)["CACHE_DIR"] or _cache_folder())
 
 
 @cache
@@ -117,10 +126,17 @@ def _made(function: F, **options: Any) -> F:
         def compile_alone(signature: Any) -> Any:
             # Numba's own lock first: a thread that held ours and waited for Numba's could wait
             # for one that holds Numba's and waits for ours.
-            global _n_made
+            global _n_made, _n_within
+            begin = time.perf_counter()
             with global_compiler_lock, _alone(name):
                 _n_made += 1
-                return compile_now(signature)
+                _n_within += 1
+                try:
+                    return compile_now(signature)
+                finally:
+                    _n_within -= 1
+                    if not _n_within and isinstance(signature, tuple):
+                        asked.append((made, signature, time.perf_counter() - begin))
 
         made.compile = compile_alone
     return cast(F, made)
@@ -132,7 +148,7 @@ def _alone(name: str) -> Iterator[None]:
 
     The lock is the process's own, so that it ends with it and no child inherits it.
     """
-    folder = Path(vars(numba.config)["CACHE_DIR"] or _cache_folder()) / "locks"
+    folder = kept_in() / "locks"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)

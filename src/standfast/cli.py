@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -14,7 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from standfast import calibrate as fitting
+from standfast import compiling
 from standfast import demo as show
+from standfast._numba import kept_in
 from standfast.errors import StandfastError
 from standfast.operators.catalog import CATALOG
 from standfast.operators.costs import VARIABLE, BadCosts, current, make_ready, user_file
@@ -165,6 +168,27 @@ def run(
         run_pipeline(file, console=console, dry_run=dry_run)
     except StandfastError as error:
         _fail(str(error))
+
+
+@app.command("compile")
+def compile_kernels() -> None:
+    """Compile the kernels ahead, on all cores, so that the first job need not."""
+    bar = Progress(
+        TextColumn("compiling"), BarColumn(None), MofNCompleteColumn(), TimeElapsedColumn(),
+        console=console,
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("", total=None)
+        failed = compiling.compile_ahead(
+            compiling.entries(), os.cpu_count() or 1,
+            lambda done, of: bar.update(task, completed=done, total=of),
+        )  # fmt: skip
+    if failed:
+        _fail(
+            f"{len(failed)} kernels could not be compiled, the first of them {failed[0]}\n"
+            "  hint: jobs run all the same, and compile what they call when they call it"
+        )
+    console.print(f"Kernels: [bold]{kept_in()}[/bold]")
 
 
 @app.command()
