@@ -196,6 +196,16 @@ def test_a_lookup_that_need_not_be_exact_names_every_right_key_and_few_others(wa
     assert min(int(key[1:]) for key in named) > (1 - 2 / 34) * 1000
 
 
+@pytest.mark.parametrize("exact", ["no", 0, 1, None, [False]])
+def test_a_lookup_is_told_by_true_or_false_whether_it_must_be_exact(exact):
+    """Any other value was taken for its truth, so that "no" meant yes."""
+    _, group = made("auto", "COUNT(*) OVER >= :t")
+    with pytest.raises(sf.BadParameters, match="exact must be True or False, got") as error:
+        group.lookup(exact=exact)
+    assert "'g'" in str(error.value)
+    assert repr(exact) in str(error.value)
+
+
 def test_windows_look_up_exactly_whether_or_not_they_have_to():
     engine = sf.Engine(clock=lambda: 2**50)
     engine.stream("s", {"ts": "timestamp", "v": "int64"}, time="ts")

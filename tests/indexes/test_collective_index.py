@@ -109,8 +109,9 @@ def test_levels_are_right_after_rows_of_any_kind(kind):
         values = np.array([rng.choice([0, 1, 3, 40, -1]) for _ in range(n)], np.int64)
         if kind == "float":
             values = values * 0.1
-        anew = rows.insert(keys, times, values)
-        index.refresh(np.unique(keys), anew=anew)
+        touched, anew = rows.insert(keys, times, values)
+        assert sorted(touched.tolist()) == sorted(set(keys.tolist()))
+        index.refresh(touched, anew=anew)
         if step % 9 == 8:
             index.refresh(keys[:0], anew=rows.expire(step - 8))
         if step == 30:
@@ -126,7 +127,7 @@ def test_keys_with_values_below_0_or_too_large_are_odd():
     index = CollectiveIndex(rows, counts=False)
     index.serve(np.array([5]), np.array([9]))
     for key, value in ((0, 3), (1, -3), (2, MOST), (3, 0)):
-        anew = rows.insert(np.array([key]), np.array([key]), np.array([value]))
+        _, anew = rows.insert(np.array([key]), np.array([key]), np.array([value]))
         index.refresh(np.array([key]), anew=anew)
     assert index.odd().tolist() == [1, 2]
     index.refresh(np.empty(0, np.int64), anew=rows.expire(3))
@@ -141,7 +142,7 @@ def test_the_unit_of_floats_follows_the_thresholds():
         bounds = np.array([scale, 7 * scale, math.inf])
         late, _, more, _ = index.levels_for(bounds, bounds)
         index.serve(bounds, bounds)
-        anew = rows.insert(np.zeros(3, np.int64), np.arange(3), np.array([scale, 0.0, scale]))
+        _, anew = rows.insert(np.zeros(3, np.int64), np.arange(3), np.array([scale, 0.0, scale]))
         index.refresh(np.array([0]), anew=anew)
         index.check()
     assert late.size == more.size == 3

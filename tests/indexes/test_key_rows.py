@@ -47,7 +47,7 @@ def written_for(monkeypatch, kind, n_rows: int, n_late: int, n_later: int) -> li
     watched = {n: getattr(rows.rows, n).view(Watched) for n in ("times", "values", "before")}
     rows.rows = rows.rows._replace(**watched)
     late = np.full(n_late, n_rows - n_later)
-    assert rows.insert(late * 0, late, np.full(n_late, 3, kind)).tolist() == [0]
+    assert rows.insert(late * 0, late, np.full(n_late, 3, kind)).anew.tolist() == [0]
     monkeypatch.undo()
     rows.check()
     return [column.n_written for column in watched.values()]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from standfast.indexes import level_times, maxima_tree
+from standfast.indexes import collective_index, level_times, maxima_tree
+from standfast.indexes.collective_index import CollectiveIndex
 from standfast.indexes.key_maxima import KeyMaxima
+from standfast.indexes.key_rows import KeyRows
 from standfast.indexes.level_times import FAN, NO_LEVEL, LevelTimes, keys_between, put
 from standfast.indexes.maxima_tree import MaximaTree, keys_with_maximum
 from standfast.indexes.young_lists import SIZE, YOUNG
@@ -41,6 +44,60 @@ def entries_of_levels(monkeypatch: pytest.MonkeyPatch, n_keys: int, n_answer: in
     monkeypatch.undo()
     assert n == n_answer
     return read
+
+
+def test_a_time_between_top_and_floor_of_its_block_is_written_without_a_look_at_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    levels, looks = LevelTimes(), []
+    levels.make_room(1, 9 * FAN)
+    for k, time in enumerate([1, 5, 9, *[5] * (FAN - 3)]):
+        put(levels.levels, 0, k, time)
+    summarise = plain(level_times._summarise)
+
+    def watched(levels, level, storey, block):
+        looks.append((storey, block))
+        return summarise(levels, level, storey, block)
+
+    monkeypatch.setattr(level_times, "_summarise", watched)
+    for key, time in ((1, 6), (1, 9), (3, 1), (2, 9)):
+        plain(put)(levels.levels, 0, key, time)
+        levels.check()
+    assert looks == []
+    plain(put)(levels.levels, 0, 0, 4)  # the floor goes up: to that of key 3
+    assert looks == [(0, 0)]
+    monkeypatch.undo()
+    levels.check()
+
+
+def test_levels_of_a_sum_are_looked_for_from_where_the_last_one_was_found(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Each level began at the last row of its key again."""
+    rows = KeyRows(np.int64)
+    index, lasts = CollectiveIndex(rows, counts=False, per_size=2), []
+    bounds = np.array([1, 2, 5, 9, 30, 200])
+    index.serve(bounds, bounds)
+    last_with = plain(collective_index._last_with)
+
+    def watched(before, first, last, most):
+        at = last_with(before, first, last, most)
+        lasts.append((int(last), int(at)))
+        return at
+
+    for name in ("put", "_units"):
+        monkeypatch.setattr(collective_index, name, plain(getattr(collective_index, name)))
+    monkeypatch.setattr(level_times, "_summarise", plain(level_times._summarise))
+    monkeypatch.setattr(collective_index, "_last_with", watched)
+    monkeypatch.setattr(collective_index, "_refresh", plain(collective_index._refresh))
+    zeros, ones = np.zeros(300, np.int64), np.ones(300, np.int64)
+    touched, _ = rows.insert(zeros, np.arange(300), ones)
+    index.refresh(touched, anew=touched)
+    monkeypatch.undo()
+    index.check()
+    assert len(lasts) > 5
+    assert lasts[0][0] == 299
+    assert all(last == at for (_, at), (last, _) in pairwise(lasts))
 
 
 def entries_of_maxima(monkeypatch: pytest.MonkeyPatch, n_keys: int, n_answer: int) -> int:

@@ -31,7 +31,7 @@ def figure_8(per_size: int) -> CollectiveIndex:
     index.serve(np.arange(1, 15), np.arange(1, 15))
     events = sorted((time, KEYS.index(key)) for key, times in FIGURE_8.items() for time in times)
     for time, number in events:
-        anew = rows.insert(np.array([number]), np.array([time]), np.empty(0, np.int64))
+        _, anew = rows.insert(np.array([number]), np.array([time]), np.empty(0, np.int64))
         index.refresh(np.array([number]), anew=anew)
         index.check()
     return index
@@ -120,7 +120,7 @@ def test_figure_7_levels_are_those_of_the_papers_update():
     index.serve(thresholds, thresholds)
     held = [LEAST] * 7
     for m in range(1, 100):
-        anew = rows.insert(np.array([0]), np.array([1000 + m]), np.empty(0, np.int64))
+        _, anew = rows.insert(np.array([0]), np.array([1000 + m]), np.empty(0, np.int64))
         index.refresh(np.array([0]), anew=anew)
         z = ((m + 1) & -(m + 1)).bit_length() - 1
         for level in range(min(z, 6), 0, -1):
@@ -145,7 +145,7 @@ def test_section_4_2_a_value_counts_as_so_many_rows():
         index.serve(thresholds, thresholds)
     zero = np.zeros(1, np.int64)
     for value, time in zip(values, times, strict=True):
-        by_sum.refresh(zero, anew=sums.insert(zero, np.array([time]), np.array([value])))
+        by_sum.refresh(zero, anew=sums.insert(zero, np.array([time]), np.array([value])).anew)
     counts.insert(np.zeros(len(copies), np.int64), np.array(copies), np.empty(0, np.int64))
     by_count.refresh(zero, anew=zero)
     for level in by_sum._places:

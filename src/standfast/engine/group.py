@@ -142,6 +142,11 @@ class Group:
         With `exact=False` thresholds may also name keys that miss their bound by a few percent
         (decision 015), which saves looking at the rows of those; all other answers are exact.
         """
+        if not isinstance(exact, bool):
+            raise BadParameters(
+                f"template {self.name!r}: exact must be True or False, got {exact!r}",
+                hint="exact=False lets thresholds name keys that miss their bound by a few percent",
+            )
         if not isinstance(self.reader, WindowReader):
             raise BadInput(
                 f"template {self.name!r} has no current answers to look up",

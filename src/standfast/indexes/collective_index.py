@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from standfast._numba import inlined, kernel
+from standfast._numba import in_place, inlined, kernel
 from standfast.arrays import Int64s
 from standfast.indexes.key_rows import Bools, KeyRows, Rows, rounding_margin
 from standfast.indexes.keys import FAR, LEAST
@@ -156,11 +156,10 @@ class CollectiveIndex:
         Each key is in at most one of the two, or in both.
         """
         self._make_room()
-        for some, force in ((keys, False), (anew, True)):
-            _refresh(
-                self.rows.rows, self.times.levels, self._geometry, some, self._marks,
-                self._is_odd, force, self.counts, not self.is_float,
-            )  # fmt: skip
+        _refresh(
+            self.rows.rows, self.times.levels, self._geometry, keys, anew, self._marks,
+            self._is_odd, self.counts, not self.is_float,
+        )  # fmt: skip
 
     def odd(self) -> Int64s:
         """The keys that every search must look at."""
@@ -242,12 +241,16 @@ class CollectiveIndex:
 
 @kernel
 def _refresh(
-    rows: Rows, levels: Levels, geometry: Geometry, keys: Int64s, marks: Int64s,
-    is_odd: Bools, force: bool, counts: bool, whole: bool,
+    rows: Rows, levels: Levels, geometry: Geometry, keys: Int64s, anew: Int64s, marks: Int64s,
+    is_odd: Bools, counts: bool, whole: bool,
 ) -> None:  # fmt: skip
-    """Set the times of keys on the levels that their new totals concern, on all with `force`."""
-    for i in range(keys.size):
-        k = keys[i]
+    """Set the times of keys on the levels that their new totals concern, of `anew` on all.
+
+    Those come first: for who is in both there is nothing left to do then.
+    """
+    for i in range(anew.size + keys.size):
+        force = i < anew.size
+        k = anew[i] if force else keys[i - anew.size]
         total = rows.counted[k] if counts else _units(rows, k, geometry.unit, whole)
         has_rows = rows.firsts[k] < rows.ends[k]
         if total < 0 or not has_rows:
@@ -259,6 +262,7 @@ def _refresh(
         every = force or is_odd[k]
         changed = marks[k] ^ mark
         is_odd[k], marks[k] = False, mark
+        at = rows.ends[k] - 1  # levels go backwards: where one ends the next is looked for
         for g in range(geometry.sizes.size):
             size = geometry.sizes[g]
             if size < 0:
@@ -271,9 +275,9 @@ def _refresh(
                 at = rows.ends[k] - (total - position + 1)
                 at = at if at >= rows.firsts[k] and position > 0 else -1
             elif whole:
-                at = _last_with(rows, k, position - 1)
+                at = _last_with(rows.before, rows.firsts[k], at, position - 1)
             else:
-                at = _last_with(rows, k, geometry.unit * (position - 1))
+                at = _last_with(rows.before, rows.firsts[k], at, geometry.unit * (position - 1))
             put(levels, geometry.places[g], k, rows.times[at] if at >= 0 else LEAST)
 
 
@@ -289,20 +293,24 @@ def _units(rows: Rows, k: int, unit: float, whole: bool) -> int:
     return int(rows.totals[k] / unit)
 
 
-@inlined
-def _last_with(rows: Rows, k: int, most: Any) -> int:
-    """The last row of key k with at most this much before it, by galloping; -1 if there is none."""
-    first, high, step = rows.firsts[k], rows.ends[k], 1
-    low = high - 1
-    while low > first and rows.before[low] > most:
+@in_place
+def _last_with(before: npt.NDArray[Any], first: int, last: int, most: Any) -> int:
+    """The last of these rows with at most this much before it, galloping back from `last`.
+
+    -1 if there is none, or no row.
+    """
+    if last < first:
+        return -1
+    low, high, step = last, last + 1, 1
+    while low > first and before[low] > most:
         high = low
         low = max(low - step, first)
         step <<= 1
-    if rows.before[low] > most:
+    if before[low] > most:
         return -1
     while low + 1 < high:
         middle = (low + high) >> 1
-        if rows.before[middle] <= most:
+        if before[middle] <= most:
             low = middle
         else:
             high = middle

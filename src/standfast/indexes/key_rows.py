@@ -57,6 +57,16 @@ class Rows(NamedTuple):
 
 
 BY_KEY = Rows._fields[3:-1]
+NOTHING = np.empty(0, np.int64)
+
+
+class Came(NamedTuple):
+    """What a batch changed: each key that it has rows of, once, in no order; and which of these
+    have totals that start anew, or rows in another order.
+    """
+
+    touched: Int64s
+    anew: Int64s
 
 
 class KeyRows:
@@ -66,29 +76,29 @@ class KeyRows:
         self.kind = kind
         self.n_rows = 0
         self._used = 0
+        self._counts = np.zeros(0, np.int64)  # by key, all 0 between calls
         self.rows = _empty(0, 0, kind)
 
-    def insert(self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any]) -> Int64s:
-        """Take in rows whose times ascend; the keys whose totals start anew or whose order changed.
+    def insert(self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any]) -> Came:
+        """Take in rows whose times ascend. Keys are numbered from 0; room for them is made here.
 
-        Keys are numbered from 0; room for them is made here.
+        Nothing is done for each key that has no rows here, and nothing is sorted.
         """
         if not numbers.size:
-            return np.empty(0, np.int64)
+            return Came(NOTHING, NOTHING)
         self._make_room(int(numbers.max()) + 1)
-        touched, counts = np.unique(numbers, return_counts=True)
-        moved = self._make_blocks(touched, counts)
-        changed = np.zeros(self.rows.begins.size, np.bool_)
-        changed[moved] = True
-        lates = np.full(self.rows.begins.size, NONE_LATE)
+        touched, counts = _distinct(numbers, self._counts)
+        anew = self._make_blocks(touched, counts)
         late = np.empty(numbers.size, np.int64)
         late = late[: _append(self.rows, numbers, times, values, late)]
         if late.size:
+            lates = np.full(self.rows.begins.size, NONE_LATE)
             gaps = np.bincount(numbers[late], minlength=lates.size)
             _put_back(self.rows, numbers, times, values, late, gaps, lates)
             _total_again(self.rows, touched, lates)
+            anew = np.union1d(anew, numbers[late])
         self.n_rows += numbers.size
-        return touched[changed[touched] | (lates[touched] < NONE_LATE)]
+        return Came(touched, anew)
 
     def expire(self, oldest: int) -> Int64s:
         """Let rows before `oldest` go; the keys that lost rows, whose totals start anew."""
@@ -111,11 +121,12 @@ class KeyRows:
             array[numbers] = 0
 
     def memory_bytes(self) -> int:
-        return sum(array.nbytes for array in self.rows[:-1])
+        return sum(array.nbytes for array in self.rows[:-1]) + self._counts.nbytes
 
     def check(self) -> None:
         rows = self.rows
         check_blocks(rows)
+        assert not self._counts.any(), "rows of a batch are still counted"
         assert self.n_rows == int(np.sum(rows.ends - rows.firsts)), "rows are miscounted"
         for k in range(rows.begins.size):
             block = slice(rows.firsts[k], rows.ends[k])
@@ -143,19 +154,22 @@ class KeyRows:
             name: np.concatenate([getattr(self.rows, name), getattr(more, name)]) for name in BY_KEY
         }
         self.rows = self.rows._replace(**longer)
+        self._counts = np.zeros(self.rows.begins.size, np.int64)
 
     def _make_blocks(self, touched: Int64s, counts: Int64s) -> Int64s:
-        """Blocks with room for so many more rows; the keys whose rows were moved for that."""
+        """Blocks with room for so many more rows; which of these keys were moved for that."""
         rows = self.rows
         move = moves(rows, touched, counts, self._used)
+        moved = move.keys
         if move.used > rows.times.size:
-            move = packed(rows, touched, counts)
+            move, moved = packed(rows, touched, counts), touched
             pool = _empty(2 * move.used, 0, self.kind)
             self.rows = rows._replace(times=pool.times, values=pool.values, before=pool.before)
         self._used = move.used
-        rows.rooms[move.keys] = move.rooms
-        _move(rows, self.rows, move.keys, move.begins)
-        return move.keys
+        if move.keys.size:
+            rows.rooms[move.keys] = move.rooms
+            _move(rows, self.rows, move.keys, move.begins)
+        return moved
 
 
 def _empty(n_rows: int, n_keys: int, kind: Any) -> Rows:
@@ -197,6 +211,22 @@ def _add(rows: Rows, k: int, value: Any) -> None:
     rows.masses[k] = (rows.masses[k] + abs(float(value))) * (1 + 1e-15)
     if rows.masses[k] < rows.limit:
         rows.totals[k] += value
+
+
+@kernel
+def _distinct(numbers: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    """Each number once, as they come, and how often it comes; `counts` are zeros."""
+    touched, n = np.empty(numbers.size, np.int64), 0
+    for i in range(numbers.size):
+        k = numbers[i]
+        touched[n] = k
+        n += counts[k] == 0
+        counts[k] += 1
+    n_rows = np.empty(n, np.int64)
+    for i in range(n):
+        k = touched[i]
+        n_rows[i], counts[k] = counts[k], 0
+    return touched[:n], n_rows
 
 
 @kernel

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from standfast._numba import inlined, kernel
+from standfast._numba import in_place, inlined, kernel
 from standfast.arrays import Int64s
 from standfast.indexes.keys import LEAST
 
@@ -109,20 +109,28 @@ def clear(levels: Levels, level: int) -> None:
     levels.floors[level, :] = LEAST
 
 
-@inlined
+@in_place
 def put(levels: Levels, level: int, key: int, time: int) -> None:
-    """Set the time of a key, and what the storeys say, as far up as that changes anything."""
-    if levels.times[level, key] == time:
+    """Set the time of a key, and what the storeys say, as far up as that changes anything.
+
+    An entry that was neither top nor floor, and is within both, changes nothing: mostly so.
+    """
+    old = levels.times[level, key]
+    if old == time:
         return
     levels.times[level, key] = time
-    block = key
+    block = key // FAN
+    if levels.floors[level, block] < old < levels.tops[level, block] and (
+        levels.floors[level, block] <= time <= levels.tops[level, block]
+    ):
+        return
     for storey in range(levels.starts.size - 1):
-        block //= FAN
         if not _summarise(levels, level, storey, block):
             return
+        block //= FAN
 
 
-@inlined
+@in_place
 def _summarise(levels: Levels, level: int, storey: int, block: int) -> bool:
     """Take the top and the floor of a block again; whether one of them changed."""
     at = levels.starts[storey] + block

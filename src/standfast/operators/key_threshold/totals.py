@@ -34,7 +34,7 @@ class Totals:
         self.highs: npt.NDArray[Any] = NOTHING
 
     def insert(self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any], oldest: int) -> None:
-        self._refresh(numbers, self.rows.insert(numbers, times, values))
+        self._refresh(*self.rows.insert(numbers, times, values))
 
     def expire(self, oldest: int) -> None:
         self._refresh(NOTHING, self.rows.expire(oldest))
@@ -69,8 +69,8 @@ class Totals:
     def check(self) -> None:
         self.rows.check()
 
-    def _refresh(self, numbers: Int64s, anew: Int64s) -> None:
-        """Rows of these keys came; some keys have other totals."""
+    def _refresh(self, touched: Int64s, anew: Int64s) -> None:
+        """Rows of these keys came, each named once; some keys have other totals."""
 
 
 class IndexedTotals(Totals):
@@ -105,5 +105,5 @@ class IndexedTotals(Totals):
         self.rows.check()
         self.index.check()
 
-    def _refresh(self, numbers: Int64s, anew: Int64s) -> None:
-        self.index.refresh(np.unique(numbers), anew=anew)
+    def _refresh(self, touched: Int64s, anew: Int64s) -> None:
+        self.index.refresh(touched, anew=anew)
