@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from tests.operators.routing import Clock, Fake, fill, model_of, routing_of
 
 from standfast.arrays import Hits, Int64s, Matches, SpanList
 from standfast.operators import contest as contests
-from standfast.operators.contest import Contest, Contests
+from standfast.operators.contest import Contest, Contests, Lead, Verdict, typical
 from standfast.operators.router import Routing
 
 N_EVENTS = 100
@@ -165,7 +166,8 @@ def test_a_mixture_is_used_if_it_is_measured_to_be_cheaper(call_ms: float, expec
 def test_small_batches_are_measured_together() -> None:
     world = World({"groups": 10, "select_first": 8.5})
     world.run(1500, n_events=1)  # a tenth of a millisecond
-    assert world.went[-300:].count("select_first") > 270
+    tried = world.went[300:].count("groups") / 1200
+    assert tried * (10 / 8.5 - 1) < 0.01, "of the time; a contest takes a hundred such batches"
 
 
 def test_a_contest_that_cannot_be_measured_is_given_up() -> None:
@@ -193,24 +195,52 @@ def test_a_way_that_is_given_up_leaves_its_contest() -> None:
 def played(holder: list[float], challenger: list[float], dearer: float = 0.0) -> int | None:
     """Who wins a contest with these samples, in us for each expected one."""
     contest, given = Contest(0, 1, begun=0), {0: iter(holder), 1: iter(challenger)}
-    while (winner := contest.winner(dearer)) is None:
+    while (verdict := contest.verdict(dearer)) is None:
         sample = next(given[contest.plan], None)
         if sample is None:
             return None
         contest.note(sample * 1e-3, contests.SAMPLE_US)
         contest.close()
-    return winner
+    return verdict.winner
 
 
 def test_a_challenger_wins_by_what_it_takes_and_not_by_a_spike_of_the_holder() -> None:
     assert played([1] * 6, [0.8] * 5) is None, "too early"
     assert played([1] * 6, [0.8] * 6) == 1
-    assert played([1, 9, 9, 1, 1, 1, 1, 1], [0.99] * 8) == 0, "less than is enough"
-    assert played([1] * 8, [0.95, 5, 0.95, 5, 0.95, 5, 0.95, 5]) == 1
-    assert played([1, 1], [1.5, 1.5]) == 0, "hopeless"
-    assert played([1, 1], [1.5]) is None
-    assert played([1, 1], [2.5]) == 0, "given up at once"
-    assert played([1] * 8, [0.8] * 8, dearer=0.3) == 0, "its estimate is so much higher"
+    most = contests.ROUND * contests.MOST_ROUNDS
+    assert played([1, 9, 9, 1, *[1] * (most - 4)], [0.995] * most) == 0, "less than is enough"
+    assert played([1] * most, [0.95, 5] * (most // 2)) == 1
+    assert played([1, 1], [1.7, 1.7]) == 0, "hopeless"
+    assert played([1, 1], [1.7]) is None
+    assert played([1, 1], [4.5]) == 0, "given up at once"
+    assert played([1, 1, 1, 1], [3, 1, 1, 1]) is None, "which a spike alone does not bring about"
+    assert played([1] * 8, [0.8] * 8, dearer=0.4) == 0, "its estimate is so much higher"
+
+
+def test_the_closer_two_plans_are_the_longer_is_their_contest() -> None:
+    def n_rounds(slower: float) -> int:
+        samples = range(contests.ROUND, contests.ROUND * contests.MOST_ROUNDS + 1, contests.ROUND)
+        ended = [n for n in samples if played([1] * n, [slower] * n) is not None]
+        return ended[0] // contests.ROUND
+
+    rounds = [n_rounds(slower) for slower in (1.6, 1.2, 1.06, 1.0)]
+    assert rounds == sorted(set(rounds)), "longer each time"
+    assert rounds[0] == 1
+    assert rounds[-1] == contests.MOST_ROUNDS
+
+
+def test_a_risk_is_what_is_lost_in_the_mean() -> None:
+    """Whoever takes the plan that is ahead loses the true lead where that is the other one's."""
+    lead = Lead(0.03, 0.05)
+    true = np.random.default_rng(0).normal(lead.log, lead.error, 200_000)
+    assert lead.risk == pytest.approx(np.maximum(-true, 0).mean(), rel=0.02)
+    assert Lead(-0.03, 0.05).risk == lead.risk
+
+
+def test_a_lead_far_off_hardly_counts() -> None:
+    near = typical([0.05, 0.06, 0.04, 0.05, 0.06, 0.04])
+    assert typical([0.05, 0.06, 0.04, 0.05, 0.06, 1.0]).log == pytest.approx(near.log, abs=0.02)
+    assert typical([0.05]).error == pytest.approx(contests.NOISE)
 
 
 def test_what_is_written_down_belongs_to_the_last_batch() -> None:
@@ -222,24 +252,82 @@ def test_what_is_written_down_belongs_to_the_last_batch() -> None:
     for _ in range(contests.ROUND):
         contest.note(2e-3, contests.SAMPLE_US)
         contest.close()
-    assert contest.lead() == pytest.approx(-np.log(2))
+    assert contest.lead().log == pytest.approx(-np.log(2))
 
 
 def test_a_loser_rests_longer_each_time_unless_it_is_seen_to_be_cheaper() -> None:
     held, usable = Contests(2), np.array([True, True, False])
-    costs = np.array([10.0, 11.0, 99.0])
+    costs, clear = np.array([10.0, 11.0, 99.0]), Verdict(0, is_clear=True, lost=0.5)
     held.settle_single(costs[:2], usable[:2])
     held.challenge(4, costs, costs, usable)
     assert held.now
     assert (held.now.holder, held.now.challenger) == (0, 1), "never tried"
-    held.end(0, 9)
+    held.end(clear, 9)
     begun = []
     for batch in range(10, 600):
         held.challenge(batch, costs, costs, usable)
         if held.now:
             begun.append(batch)
-            held.end(0, batch + 5)
+            held.end(clear, batch + 5)
     assert begun == [9 + 64, 9 + 64 + 5 + 128, 9 + 64 + 5 + 128 + 5 + 256]
     seen = np.array([10.0, 9.0, 99.0])
     held.challenge(600, seen, costs, usable)
     assert held.now, "what was measured says so"
+
+
+def test_one_that_may_be_the_better_is_tried_again_as_soon_as_that_is_paid_for() -> None:
+    held, usable = Contests(2), np.array([True, True, False])
+    costs = np.array([10.0, 11.0, 99.0])
+    held.settle_single(costs[:2], usable[:2])
+    begun = []
+    for batch in range(600):
+        held.challenge(batch, costs, costs, usable)
+        if held.now:
+            begun.append(batch)
+            held.end(Verdict(0, is_clear=False, lost=0.8 if batch > 200 else 0.1), batch)
+    assert begun == [0, 64, 128, 192, 256, 336, 416, 496, 576]
+
+
+class Played(NamedTuple):
+    """Whether the dearer of two plans holds the place in the end; the part of the time lost."""
+
+    is_wrong: bool
+    lost: float
+
+
+def settled(seed: int, gap: float, n_batches: int = 300) -> Played:
+    """Two plans in noise, the dearer one first for even seeds.
+
+    Times vary by 7.5 %, the machine becomes a tenth slower and faster in 200 batches, and one
+    batch in five takes up to three times as long.
+    """
+    rng, dearer = np.random.default_rng(seed), seed % 2
+    wave = np.sin(2 * np.pi * (np.arange(n_batches) / 200 + rng.random()))
+    spikes = (rng.random(n_batches) < 0.2) * rng.uniform(0, 2, n_batches)
+    noise = np.exp(rng.normal(0, 0.075, n_batches) + 0.1 * wave) * (1 + spikes)
+    costs, usable = np.array([1.0, 1.0, 99.0]), np.array([True, True, False])
+    held, n_dear = Contests(2), 0
+    held.settle_single(costs[:2], usable[:2])
+    for batch, factor in enumerate(noise.tolist()):
+        if held.now:
+            held.now.close()
+            verdict = held.now.verdict(0.0)
+            if verdict:
+                held.end(verdict, batch)
+        held.challenge(batch, costs, costs, usable)
+        n_dear += held.plan == dearer
+        if held.now:
+            true = 1 + gap * (held.plan == dearer)
+            held.now.note(1e-3 * true * factor, contests.SAMPLE_US)
+    return Played(held.holder == dearer, gap * n_dear / n_batches)
+
+
+@pytest.mark.parametrize(
+    ("gap", "most_wrong", "most_lost"),
+    [(0.03, 20, 0.010), (0.06, 5, 0.010), (0.10, 2, 0.010), (0.20, 1, 0.012)],
+)
+def test_close_plans_end_right_in_noise(gap: float, most_wrong: int, most_lost: float) -> None:
+    """By the lower quartile of eight samples, 16 of these ended wrong at a gap of 6 %, not 4."""
+    played = [settled(seed, gap) for seed in range(100)]
+    assert sum(each.is_wrong for each in played) <= most_wrong
+    assert np.mean([each.lost for each in played]) <= most_lost

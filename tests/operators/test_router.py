@@ -11,7 +11,7 @@ from tests.operators.routing import Fake, fill, matches, routing_of, run
 
 from standfast.arrays import Int64s, Spans
 from standfast.operators.assignment import STILL_WORTH, WORTH, assign
-from standfast.operators.contest import Contests
+from standfast.operators.contest import Contests, Verdict
 from standfast.operators.costs import Constants, Model, Term, WayCosts
 from standfast.operators.group_stats import GroupStats, least_hot
 from standfast.operators.split import Part, Split, joined
@@ -125,7 +125,7 @@ def test_the_mixture_is_on_trial_in_its_contests_and_while_it_holds_the_place() 
     assert contests.now is not None
     assert contests.now.challenger == contests.mixture
     assert contests.is_mixing
-    contests.end(contests.mixture, 9)
+    contests.end(Verdict(contests.mixture, is_clear=True, lost=0.5), 9)
     assert contests.now is None
     assert contests.is_mixing
 

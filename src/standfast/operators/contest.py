@@ -5,24 +5,33 @@ estimated to be cheapest for it; its number is that behind the last way.
 
     holder      x x . . x x . .        rounds of two samples: the first one of a round finds the
     challenger  . . x x . . x x        caches full of what the other plan has read
+    lead           l1      l2          of a pair of rounds, by the better sample of each
 
 Estimates that are a fifth off cannot tell such plans apart, and what was measured at different
 times was measured at different speeds of the machine. So the two are measured side by side. A
 sample is measured over estimated time, of as many batches as take long enough to be timed. Whatever
-disturbs a measurement makes it longer, so a plan is judged by a low quantile of its samples. The
-longest contests are those between plans that differ least, which is when trying costs least.
+disturbs a measurement makes it longer, so the better sample of a round counts, and what the machine
+does meanwhile is nearly the same for the two rounds of a pair, so their ratio counts.
 
-A challenger that has lost rests, each time twice as long, unless what was measured since says that
-it is cheaper now; and for each batch of a contest there are REST without one, but for the first
-contest of each plan.
+The leads of the pairs say who is ahead and how sure that is. From these two follows what is lost,
+in the mean, if the one that is ahead is taken though it may be the other: a contest is over when
+that is little. So plans that are far apart are told apart by few samples, and the longest contests
+are those between plans that differ least, which is when trying costs least.
+
+A challenger that has lost clearly rests, each time twice as long, unless what was measured since
+says that it is cheaper now; one that is not known to be dearer is tried again soon. After a contest
+there is none until what it has lost is a small part of the time since, but for the first one of
+each plan, and unless the holder is far behind by what was measured.
 
 Invariant  the challenger never has more samples than the holder, and never lacks more than a round.
-Cost       O(1) a batch; at most 2 * MOST_ROUNDS rounds.
+Cost       O(MOST_ROUNDS log MOST_ROUNDS) a batch of a contest; at most 2 * MOST_ROUNDS rounds.
 """
 
 from __future__ import annotations
 
 import math
+from statistics import fmean, median
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,22 +42,50 @@ Bools = npt.NDArray[np.bool_]
 
 # Samples of a round; rounds of each plan before a challenger can lose by a little or win, because
 # a wrong winner stays for long; and before it is over.
-ROUND, TO_LOSE, TO_WIN, MOST_ROUNDS = 2, 2, 3, 4
-# A challenger that is so much dearer is given up after its first sample, or after its first round;
-# a lead that decides before the last one; and a lead that is enough then.
-AT_ONCE, HOPELESS, CLEAR, ENOUGH = math.log(2), math.log(1.25), math.log(1.1), math.log(1.03)
-# One part in so many of the samples of a plan may be faster than what it is judged by.
-QUANTILE = 4
+ROUND, TO_LOSE, TO_WIN, MOST_ROUNDS = 2, 2, 3, 20
+# A challenger that is so much dearer is given up after its first sample, which may be one that the
+# machine made three times as long, or after its first round; and the lead that takes the place at
+# the end of a contest that nobody has won before.
+AT_ONCE, HOPELESS, ENOUGH = math.log(4), math.log(1.5), math.log(1.01)
+# The part of the time that may be lost, in the mean, by taking the plan that is ahead. The smaller
+# it is, the longer are contests; the numbers are in decision 011.
+RISK = 0.0002
+# How far the lead of a pair is thought to be off before there are some, which counts as so many
+# pairs; and the leads that are further from the middle than so many usual distances are pulled in.
+NOISE, SUPPOSED, FAR = 0.1, 2, 2.0
 # A sample is expected to take so many microseconds at least.
 SAMPLE_US = 1000.0
 # Batches in a row that could not be measured, after which the contest is given up.
 MOST_VOID = 4
 # Plans within this factor of the best are close: their order is decided by contests alone.
 RIVAL = 1.6
-# What was measured says that another plan is cheaper, if it costs less than this part.
-OVERTAKEN = 0.95
-# Batches without a contest for each one with it. Batches until a plan is tried again, and at most.
-REST, RETRY, MOST_RETRY = 8, 64, 512
+# What was measured says that another plan is cheaper, if it costs less than the first part; below
+# the second one no contest that has cost much is waited for.
+OVERTAKEN, LEFT_BEHIND = 0.95, 0.75
+# The part of the time that contests may cost. Batches until a plan is tried again, and at most.
+TRYING, RETRY, MOST_RETRY = 0.01, 64, 512
+
+
+class Lead(NamedTuple):
+    """Log of the holder's cost over the challenger's, and how far that may be off."""
+
+    log: float
+    error: float
+
+    @property
+    def risk(self) -> float:
+        """What is lost in the mean, in logs, by taking the plan that is ahead."""
+        z = abs(self.log) / self.error
+        density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+        return self.error * (density - z * math.erfc(z / math.sqrt(2)) / 2)
+
+
+class Verdict(NamedTuple):
+    """How a contest has ended."""
+
+    winner: int
+    is_clear: bool  # or it may as well be the other one
+    lost: float  # what trying has cost, in batches
 
 
 class Contest:
@@ -60,7 +97,7 @@ class Contest:
         self.plan = holder  # whose turn it is
         self._samples: dict[int, list[float]] = {holder: [], challenger: []}
         self._seconds = self._expected_us = 0.0  # of the sample that is being taken
-        self._is_noted, self._n_void = False, 0
+        self._is_noted, self._n_void, self._n_tried = False, 0, 0
 
     def note(self, seconds: float, expected_us: float) -> None:
         """A batch was answered by the plan whose turn it is; the estimate has no correction."""
@@ -75,6 +112,7 @@ class Contest:
     def close(self) -> None:
         """The last batch is done with: a sample that is long enough is complete."""
         self._n_void = 0 if self._is_noted else self._n_void + 1
+        self._n_tried += self.plan == self.challenger
         self._is_noted = False
         if self._expected_us < SAMPLE_US:
             return
@@ -84,40 +122,54 @@ class Contest:
         if len(own) % ROUND == 0:
             self.plan = self.challenger if self.plan == self.holder else self.holder
 
-    def lead(self) -> float:
-        """Log of the holder's correction over the challenger's, as far as it is known."""
-        least = [sorted(own)[len(own) // QUANTILE] for own in self._samples.values() if own]
-        if len(least) < 2 or min(least) <= 0:
-            return 0.0
-        return math.log(least[0] / least[1])
+    def lead(self) -> Lead:
+        """The holder's correction over the challenger's, as far as it is known."""
+        least = [
+            [min(own[i : i + ROUND]) for i in range(0, len(own), ROUND)]
+            for own in (self._samples[self.holder], self._samples[self.challenger])
+        ]
+        pairs = [math.log(h / c) for h, c in zip(*least, strict=False) if h > 0 and c > 0]
+        return typical(pairs) if pairs else Lead(0.0, NOISE)
 
-    def winner(self, dearer: float) -> int | None:
-        """Who costs less, if that is clear.
+    def verdict(self, dearer: float) -> Verdict | None:
+        """Who costs less, if that is clear or the contest has lasted long enough.
 
         `dearer` is the log of the challenger's estimate over the holder's, without corrections.
         """
+        known = self.lead()
+        lead = Lead(known.log - dearer, known.error)
+        lost = self._n_tried * (abs(lead.log) + lead.error)
         if self._n_void > MOST_VOID:
-            return self.holder
+            return Verdict(self.holder, False, lost)
         if not self.is_measured:
             return None
         n_rounds, rest = divmod(len(self._samples[self.challenger]), ROUND)
-        lead = self.lead() - dearer
-        if lead < -AT_ONCE:
-            return self.holder
+        if lead.log < -AT_ONCE:
+            return Verdict(self.holder, True, lost)
         if rest or self.plan != self.holder:
             return None
-        if lead < -HOPELESS or (n_rounds >= TO_LOSE and lead < -CLEAR):
-            return self.holder
-        if lead > CLEAR and n_rounds >= TO_WIN:
-            return self.challenger
-        if n_rounds < MOST_ROUNDS:
+        n_needed = TO_WIN if lead.log > 0 else TO_LOSE if lead.log > -HOPELESS else 1
+        is_clear = lead.risk < RISK and n_rounds >= n_needed
+        if not is_clear and n_rounds < MOST_ROUNDS:
             return None
-        return self.challenger if lead > ENOUGH else self.holder
+        winner = self.challenger if lead.log > ENOUGH else self.holder
+        return Verdict(winner, is_clear, lost)
 
     @property
     def is_measured(self) -> bool:
         """Whether both have been measured."""
         return all(self._samples.values())
+
+
+def typical(leads: list[float]) -> Lead:
+    """The mean of the leads of pairs and its error, after those that are far off were pulled in."""
+    middle = median(leads)
+    usual = max(median([abs(lead - middle) for lead in leads]), NOISE / 4)
+    low, high = middle - FAR * usual, middle + FAR * usual
+    near = [min(max(lead, low), high) for lead in leads]
+    mean = fmean(near)
+    squares = SUPPOSED * NOISE**2 + sum((lead - mean) ** 2 for lead in near)
+    return Lead(mean, math.sqrt(squares / (SUPPOSED + len(near) - 1) / len(near)))
 
 
 class Contests:
@@ -184,7 +236,7 @@ class Contests:
         h = self.holder
         near = usable & (np.minimum(seen, fair) <= RIVAL * fair[h])
         near[h] = False
-        due = self._rests == 0
+        due = (self._rests == 0) | (seen < LEFT_BEHIND * seen[h])
         if batch >= self._free_at:
             due |= (seen < OVERTAKEN * seen[h]) | (batch >= self._due)
         near &= due
@@ -192,17 +244,21 @@ class Contests:
             challenger = int(np.argmin(np.where(near, seen, np.inf)))
             self.now = Contest(h, challenger, batch)
 
-    def end(self, winner: int, batch: int) -> None:
-        """A contest is over: the winner holds the place, the other one rests."""
-        contest = self.now
+    def end(self, verdict: Verdict, batch: int) -> None:
+        """A contest is over: the winner holds the place, the other one rests.
+
+        One that may be the better one all the same does not rest longer than the first time.
+        """
+        contest, winner = self.now, verdict.winner
         assert contest, "there is no contest"
         is_upset = winner != contest.holder
         loser = contest.holder if is_upset else contest.challenger
-        rests = RETRY if is_upset else max(RETRY, int(self._rests[loser]))
-        self._rests[loser] = min(2 * rests, MOST_RETRY)
+        is_new = is_upset or not verdict.is_clear
+        rests = RETRY if is_new else max(RETRY, int(self._rests[loser]))
+        self._rests[loser] = min(2 * rests, MOST_RETRY) if verdict.is_clear else RETRY
         self._due[loser] = batch + rests
         self._rests[winner] = self._rests[winner] or RETRY
-        self._free_at = batch + REST * (batch - contest.begun)
+        self._free_at = batch + math.ceil(verdict.lost / TRYING)
         self.mixes, self.now = winner == self.mixture, None
         if not self.mixes:
             self.single = winner

@@ -251,11 +251,11 @@ class Routing(Generic[S]):
             return
         contest.close()
         h, c = contest.holder, contest.challenger
-        winner = contest.winner(math.log(max(self._raw[c], 1e-9) / max(self._raw[h], 1e-9)))
-        if winner is not None:
+        verdict = contest.verdict(math.log(max(self._raw[c], 1e-9) / max(self._raw[h], 1e-9)))
+        if verdict:
             if contest.is_measured:
-                self.ledger.compare(h, c, contest.lead())
-            self.contests.end(winner, self.n_batches)
+                self.ledger.compare(h, c, contest.lead().log)
+            self.contests.end(verdict, self.n_batches)
 
     def _watched(self, hits: Hits, w: int, took: float, is_ready: bool) -> Hits:
         """Hits that tell the books, and a contest, what writing them down takes."""
