@@ -8,12 +8,12 @@ The oracle's plans are each way alone, the fastest way of every bucket, for ever
 split of the buckets over so many of them that adds up to the least, with and without a margin for
 leaving the best one, and the router's own split. The splits are timed, the best few of them race.
 
-All of them race: every runner answers the batch twice, one runner after the other, turn by turn, in
-an order that is drawn anew; the better run of a turn counts, and the median of the turns. A runner
-timed many times in a row has the caches to itself and cannot be compared with one that was timed
-later, and one that always follows the same other finds what that one has left there. Measured is
-the time until the affected queries are known as slices, as in the paper without writing them out.
-The oracle pays nothing for choosing, and is the fastest of all that raced.
+All of them race, turn by turn (`benchmarks/race.py`), and rates are those of the router times how
+much longer it takes than the other in the turns of both. A runner timed many times in a row has the
+caches to itself and cannot be compared with one that was timed later, and one that always follows
+the same other finds what that one has left there. Measured is the time until the affected queries
+are known as slices, as in the paper without writing them out. The oracle pays nothing for choosing,
+and is the fastest of all that raced.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.clock import budget, seconds
+from benchmarks.clock import budget
 from benchmarks.data import N_CHECKED, SCALE
 from benchmarks.figure import Reading, Size
 from benchmarks.peers import Int64s
+from benchmarks.race import lead, raced
 from benchmarks.select_case import SelectCase
 from standfast import workloads
 from standfast.arrays import SpanList
@@ -46,25 +47,24 @@ WAYS = ("hotspot", "groups", "select_first", "join_first", "vanilla")
 SHARE, OPTIMUM, CHOOSING = "share of events, %", "optimum decisions, %", "choosing, % of the time"
 ORACLE, ROUTED = "oracle", "routed"
 MOST_RUNS, WARMING = 9, 12
-MOST_TURNS, RUNS_A_TURN = 101, 2
-TURNS_A_SECOND = 100  # of the budget: 60 turns at least in a full run, three in a small one
-BEHIND = 2  # a way so many times slower than the best runs in the first turn only
 N_CUTS = 8  # of m', and of n' in each
 # Parts of its cost that a bucket leaves the best way for, in plans of the oracle; plans that race.
 MARGINS, FINALISTS = (1.0, 0.7), 2
 MEAN = "events per second, mean of all runs"
+ERROR = "error of the router against the best way, %"
 
 Series = Callable[["RoutingCase"], Iterator[Reading]]
 
 
 class Race(NamedTuple):
-    """Seconds of a batch by runner, the median of turns and the mean of runs, and what it found;
-    of the router: the share of the time that choosing takes, where its events went, and the share
-    that went the fastest way of its bucket."""
+    """Seconds of a batch by runner, in turns and in the mean of all runs, and what it found; of the
+    router: the error of its time over that of the best way, the share of the time that choosing
+    takes, where its events went, and the share that went the fastest way of its bucket."""
 
     typical: dict[str, float]
     mean: dict[str, float]
     found: dict[str, SpanList]
+    error: float
     choosing: float
     shares: dict[str, float]
     right: float
@@ -205,36 +205,29 @@ class RoutingCase:
         runners: dict[str, Callable[[], SpanList]] = {way: self._static(way) for way in WAYS}
         splits = {f"split {i}": self._by_split(s) for i, s in enumerate(self.finalists)}
         runners |= {ROUTED: self.by_router} | splits
-        turns, found = {name: list[float]() for name in runners}, dict[str, SpanList]()
-        runs = {name: list[float]() for name in runners}
-        routing, used, went = self.routed.inner.routing, 0.0, list[Int64s]()
-        chosen_at, order = routing.choosing, np.random.default_rng(0)
-        for turn in range(MOST_TURNS):
-            if turn > TURNS_A_SECOND * budget() and used > 20 * budget():
-                break
-            far = BEHIND * min((t[0] for t in turns.values() if t), default=np.inf)
-            for name in order.permutation(list(runners)).tolist():
-                if turn and name in WAYS and turns[name][0] > far:
-                    continue
-                took = np.inf
-                for _ in range(RUNS_A_TURN):
-                    once, found[name] = seconds(runners[name])
-                    took = min(took, once)
-                    used += once * bool(turn)
-                    runs[name].append(once)
-                    if name == ROUTED:
-                        went.append(self.choice())
-                turns[name].append(took)
-        typical = {name: float(np.median(t)) for name, t in turns.items()}
-        mean = {name: float(np.mean(t)) for name, t in runs.items()}
+        routing, went = self.routed.inner.routing, list[Int64s]()
+        chosen_at = routing.choosing
+
+        def follow(name: str) -> None:
+            if name == ROUTED:
+                went.append(self.choice())
+
+        ran = raced(runners, ROUTED, WAYS, follow)
+        ours = ran[ROUTED].turns
+        leads = {name: lead(each.turns, ours) for name, each in ran.items()}
+        median = float(np.median(ours))
+        typical = {name: median * float(np.exp(known.log)) for name, known in leads.items()}
+        mean = {name: float(np.mean(each.runs)) for name, each in ran.items()}
+        found = {name: each.last[0] for name, each in ran.items()}
         fastest = min(typical, key=typical.__getitem__)
         for known in (typical, mean):
             known[ORACLE] = known[fastest]
         found[ORACLE] = found[fastest]
+        error = leads[min(WAYS, key=typical.__getitem__)].error
         shares = {way: float(np.mean(np.equal(went, w))) for w, way in enumerate(WAYS)}
         right = float(np.mean(np.equal(went, self.optimum)))
-        choosing = (routing.choosing - chosen_at) / sum(runs[ROUTED])
-        return Race(typical, mean, found, choosing, shares, right)
+        choosing = (routing.choosing - chosen_at) / sum(ran[ROUTED].runs)
+        return Race(typical, mean, found, error, choosing, shares, right)
 
     def _static(self, way: str) -> Callable[[], SpanList]:
         return lambda: self.ways[way].process(self.events, self.rows, side=0).spans()
@@ -300,11 +293,12 @@ def static(way: str) -> Series:
 
 
 def routed(case: RoutingCase) -> Iterator[Reading]:
-    """Events per second of the router, how often it was right, what choosing took."""
+    """Events per second of the router, how often it was right, what choosing took; the error."""
     yield case.speed(ROUTED)
     yield case.mean_speed(ROUTED)
     yield Reading(100 * case.race.right, panel=OPTIMUM, x=case.x)
     yield Reading(100 * case.race.choosing, panel=CHOOSING, x=case.x)
+    yield Reading(100 * case.race.error, panel=ERROR, x=case.x)
 
 
 def oracle(case: RoutingCase) -> Iterator[Reading]:

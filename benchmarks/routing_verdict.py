@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.figure import Table, Verdict
-from benchmarks.routing_case import CHOOSING, MEAN, OPTIMUM, ORACLE, ROUTED, SHARE, WAYS
+from benchmarks.routing_case import CHOOSING, ERROR, MEAN, OPTIMUM, ORACLE, ROUTED, SHARE, WAYS
 
 # The oracle is a static way where it is no faster than the fastest of them; values have six digits.
 SAME = 1 + 1e-5
@@ -23,15 +23,18 @@ class Standing(NamedTuple):
     n_static: int  # points where the oracle is one
 
     def text(self, table: Table) -> str:
-        """How often the oracle is one way, and what means say of the router, if they are known."""
+        """How often the oracle is one way, what means say of the router, and how sure that is."""
         text = f"the oracle is one static way at {self.n_static} of {len(self.best)} points"
         if any(row.panel == MEAN for row in table.rows):
             rates = {name: table.curve(name, MEAN) for name in (*WAYS, ROUTED)}
             parts = [rates[ROUTED][x] / rates[best][x] for x, best in self.best.items()]
             text += (
-                f", and by the mean of all runs instead of the median the router has "
+                ", and by the mean of all runs the router has "
                 f"{min(parts):.2f} to {max(parts):.2f} times the best static way"
             )
+        if any(row.panel == ERROR for row in table.rows):
+            errors = table.curve(ROUTED, ERROR).values()
+            text += f"; the error of these ratios is {max(errors):.1f} % at most"
         return text
 
 
