@@ -86,7 +86,7 @@ $(READY): requirements.lock pyproject.toml
 	&& $(PIP_INSTALL) --quiet --no-deps --no-build-isolation --editable . \
 	&& $(BIN)/python -m compileall -q -j 0 .venv/lib src \
 	|| { kill $$compiling; exit 1; }; \
-	wait $$compiling || echo "Kernels were not compiled ahead; they will be when they are called."
+	wait $$compiling || echo "Not all kernels are compiled ahead; those that are not will be when they are called."
 	@touch $@
 
 kernels: $(READY)

@@ -53,7 +53,8 @@ def compile_ahead(
         waiting = {pool.submit(compile_one, entry): entry["kernel"] for entry in listed}
         for done, future in enumerate(as_completed(waiting), 1):
             if error := future.exception():
-                failed.append(f"{waiting[future]}: {error}")
+                why, _, _ = str(error).partition("\n")
+                failed.append(f"{waiting[future]}: {why}")
             progress(done, len(listed))
     return failed
 
@@ -121,7 +122,7 @@ def main() -> None:
             sys.stderr.write(f"kernels compiled ahead: {done} of {of}, {took:.0f} s\n")
 
     if failed := compile_ahead(entries(), os.cpu_count() or 1, tell):
-        sys.exit(f"{len(failed)} kernels, the first of them {failed[0]}")
+        sys.exit(f"{len(failed)} kernels cannot be compiled, the first of them {failed[0]}")
 
 
 if __name__ == "__main__":
