@@ -53,7 +53,8 @@ def _draw(figure: Figure, table: Table, panel: str, axis: Axes) -> None:
             list(curve), list(curve.values()), style, color=colour, marker=marker, ms=3, label=name
         )
     axis.set_xscale("log" if figure.log_x else "linear")
-    axis.set_yscale("log" if figure.log_y else "linear")
+    most = max(max(table.curve(name, panel).values()) for name in names)
+    axis.set_yscale("log" if figure.log_y and most > 0 else "linear")
     axis.set_xlabel(figure.x_label)
     axis.set_ylabel(panel or figure.y_label)
     axis.grid(alpha=0.3)

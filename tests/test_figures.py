@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import typer
 from benchmarks import __main__ as command
-from benchmarks.figure import Figure, Reading, Table, Verdict, WrongAnswer, load, save
+from benchmarks.figure import Figure, Reading, Row, Table, Verdict, WrongAnswer, load, save
 from benchmarks.figures import NAMES, figures
 from benchmarks.figures.shared_windows_fig10 import judged
 from benchmarks.peers import BandPeer
@@ -43,6 +43,13 @@ SMALL = [
     pytest.param(name, marks=pytest.mark.sweep) if name.startswith("spark_") else name
     for name in NAMES
 ]
+
+
+def test_a_panel_without_a_value_above_zero_is_drawn(tmp_path: Path) -> None:
+    rows = tuple(Row("share", "all", x, 0.0) for x in (1.0, 2.0))
+    table = Table("hotspot_fig12", "smoke", "a machine", rows)
+    plot(replace(BY_NAME["hotspot_fig12"], log_y=True), table, tmp_path / "zeros.png")
+    assert (tmp_path / "zeros.png").stat().st_size > 0
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -14,6 +14,7 @@ from benchmarks.figure import Row, Table, exponent, load, spread
 from benchmarks.figures import bar_routing, bar_routing_churn, figures, hotspot_fig12
 from benchmarks.routing_case import (
     CHOOSING,
+    ERROR,
     MEAN,
     OPTIMUM,
     ORACLE,
@@ -76,7 +77,7 @@ def routed_table(routed: float, oracle: float, mean: float | None = None) -> Tab
         rows += [Row(OPTIMUM, ROUTED, x, 50.0), Row(CHOOSING, ROUTED, x, 1.0)]
         if mean is not None:
             rows += [Row(MEAN, way, x, 80.0 if way == "groups" else 40.0) for way in WAYS]
-            rows.append(Row(MEAN, ROUTED, x, mean))
+            rows += [Row(MEAN, ROUTED, x, mean), Row(ERROR, ROUTED, x, 0.5 + x)]
     return Table("a test", "smoke", "a machine", tuple(rows))
 
 
@@ -88,7 +89,8 @@ def test_the_routers_verdict_says_where_the_oracle_is_one_way_and_what_means_say
     assert "one static way at 1 of 2 points" in text
     assert "mean" not in text, "older values lack it"
     text = str(holds(routed_table(98.0, 104.0, mean=60.0)))
-    assert "by the mean of all runs instead of the median the router has 0.75 to 0.75" in text
+    assert "by the mean of all runs the router has 0.75 to 0.75 times" in text
+    assert "the error of these ratios is 1.5 % at most" in text
     assert standing(routed_table(98.0, 104.0)).of_best == {0.0: 0.98, 1.0: 0.98}
 
 
