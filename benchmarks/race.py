@@ -8,13 +8,13 @@
 Medians of each runner by itself differ by up to 5 % for one and the same way, because they lie
 where the machine goes from fast to slow. So turns go on until the mean of these ratios is known to
 a percent, for the fastest runner that is compared. Ratios that are far off are pulled in. Who is
-behind by more than can be chance leaves the race.
+behind by more than can be chance leaves the race, but for that fastest one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,7 +69,7 @@ def raced(
     """
     ran = {name: Ran([], [], [None]) for name in runners}
     draw, running, used = np.random.default_rng(0), list(runners), 0.0
-    for turn in _turns():
+    for turn in range(max(2, round(MOST_TURNS * budget()))):
         for name in draw.permutation(running).tolist():
             took = np.inf
             for _ in range(RUNS_A_TURN):
@@ -81,19 +81,15 @@ def raced(
             ran[name].turns.append(took)
         leads = {name: lead(ran[name].turns, ran[first].turns) for name in running}
         least = min(leads.values(), key=lambda lead: lead.log + min(lead.error, BEHIND))
+        best = min((n for n in running if n in compared), key=lambda n: leads[n].log)
         running = [
-            name for name in running if name == first or not _is_behind(leads[name], least, turn)
+            n for n in running if n in (first, best) or not _is_behind(leads[n], least, turn)
         ]
-        best = min((leads[name] for name in running if name in compared), default=Lead(0, 0))
         if turn + 1 >= LEAST_TURNS * budget() and (
-            best.error < PRECISE or used > MOST_SECONDS * budget()
+            leads[best].error < PRECISE or used > MOST_SECONDS * budget()
         ):
             break
     return ran
-
-
-def _turns() -> Iterator[int]:
-    yield from range(max(2, round(MOST_TURNS * budget())))
 
 
 def _is_behind(lead: Lead, least: Lead, turn: int) -> bool:

@@ -70,3 +70,16 @@ def test_a_ratio_far_off_hardly_counts() -> None:
     off = lead([1.0, 1.1, 0.9, 1.0, 1.05, 95.0], [1.0] * 6)
     assert abs(off.log - near.log) < 0.06
     assert lead([1.0], [2.0, 3.0]).log == pytest.approx(np.log(0.5))
+
+
+def test_the_best_of_those_compared_stays_however_far_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It left after one turn, whose error is not finite, where something else was twice as fast."""
+    machine = Machine(0)
+    monkeypatch.setattr(race, "seconds", machine.seconds)
+    costs = {"routed": 0.01, "split": 0.01, "way": 0.05, "other": 0.09}
+    runners = {name: machine.runner(cost) for name, cost in costs.items()}
+    ran = raced(runners, "routed", ("way", "other"))
+    assert len(ran["way"].turns) == len(ran["routed"].turns) > len(ran["other"].turns)
+    assert lead(ran["way"].turns, ran["routed"].turns).error < race.PRECISE
