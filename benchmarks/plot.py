@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import textwrap
 from pathlib import Path
 
 import matplotlib
@@ -9,21 +11,30 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 
 from benchmarks.figure import Figure, Table
 
 WIDTH, HEIGHT = 6.4, 4.0
+A_ROW = 3  # panels
+MOST_TICKS = 8
+LETTERS = 60  # in a line below or beside a panel
 
 
 def plot(figure: Figure, table: Table, path: Path) -> None:
     """Draw `table` to a PNG."""
     panels = table.panels()
-    width = WIDTH * min(len(panels), 2.4)
+    n_rows = -(-len(panels) // A_ROW)
+    n_columns = -(-len(panels) // n_rows)
+    size = (WIDTH * min(n_columns, 2.4), HEIGHT * n_rows)
     drawing, axes = plt.subplots(
-        1, len(panels), figsize=(width, HEIGHT), squeeze=False, layout="constrained"
+        n_rows, n_columns, figsize=size, squeeze=False, layout="constrained"
     )
-    for axis, panel in zip(axes[0], panels, strict=True):
-        _draw(figure, table, panel, axis)
+    for axis, panel in itertools.zip_longest(axes.flat, panels):
+        if panel is None:
+            axis.remove()
+        else:
+            _draw(figure, table, panel, axis)
     drawing.suptitle(f"{figure.name} ({figure.source}), {table.size} size", fontsize=10)
     drawing.supxlabel(table.machine, fontsize=5, color="0.4", x=0.01, ha="left")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,10 +64,17 @@ def _draw(figure: Figure, table: Table, panel: str, axis: Axes) -> None:
             list(curve), list(curve.values()), style, color=colour, marker=marker, ms=3, label=name
         )
     axis.set_xscale("log" if figure.log_x else "linear")
+    points = sorted({x for name in names for x in table.curve(name, panel)})
+    if figure.log_x and len(points) <= MOST_TICKS:
+        axis.set_xticks(points, [_short(x) for x in points])
+        axis.xaxis.set_minor_locator(NullLocator())
     most = max(max(table.curve(name, panel).values()) for name in names)
-    axis.set_yscale("log" if figure.log_y and most > 0 else "linear")
-    axis.set_xlabel(figure.x_label)
-    axis.set_ylabel(panel or figure.y_label)
+    is_share = "%" in panel
+    axis.set_yscale("log" if figure.log_y and most > 0 and not is_share else "linear")
+    if is_share:
+        axis.set_ylim(bottom=0)
+    axis.set_xlabel(textwrap.fill(figure.x_label, LETTERS))
+    axis.set_ylabel(textwrap.fill(panel or figure.y_label, LETTERS))
     axis.grid(alpha=0.3)
     if len(names) > 4:
         axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
