@@ -23,6 +23,7 @@ from benchmarks.peers.polars_joins import PolarsAsof, PolarsJoinWhere
 from benchmarks.peers.superintervals_batch import SuperintervalsBatch
 from benchmarks.plot import plot
 from benchmarks.report import report_text
+from matplotlib.image import imread
 from typer.testing import CliRunner
 
 BENCHMARKS = Path(command.__file__).parent
@@ -52,6 +53,18 @@ def test_a_panel_without_a_value_above_zero_is_drawn(tmp_path: Path) -> None:
     with warnings.catch_warnings(action="error"):
         plot(replace(BY_NAME["hotspot_fig12"], log_y=True), table, tmp_path / "zeros.png")
     assert (tmp_path / "zeros.png").stat().st_size > 0
+
+
+def test_panels_stand_in_rows_of_three(tmp_path: Path) -> None:
+    heights = []
+    for n_panels in (3, 4):
+        rows = tuple(
+            Row(f"panel {p}", "all", x, x) for p in range(n_panels) for x in (1.0, 2.0, 40.0)
+        )
+        table = Table("hotspot_fig12", "smoke", "a machine", rows)
+        plot(BY_NAME["hotspot_fig12"], table, tmp_path / "panels.png")
+        heights.append(imread(tmp_path / "panels.png").shape[0])
+    assert heights[1] == 2 * heights[0]
 
 
 @pytest.mark.parametrize("name", SMALL)
