@@ -24,7 +24,8 @@ from standfast.engine.strings import Strings
 from standfast.engine.thresholds import ThresholdReader
 from standfast.engine.windows import WindowReader
 from standfast.errors import BadInput, BadParameters, FailedAggregate
-from standfast.model.parameters import Parameters, key_ranges, read_ids, read_parameters
+from standfast.model.key_ranges import key_ranges
+from standfast.model.parameters import Parameters, read_ids, read_parameters
 from standfast.model.template import Template, hole_ranges
 from standfast.operators.aggregates import UserAggregate
 from standfast.operators.catalog import CATALOG, choose, question_name
