@@ -2,7 +2,7 @@
 
 python -m benchmarks                        what there is
 python -m benchmarks hotspot_fig2           measure one at full size
-python -m benchmarks --full                 measure all (about a quarter of an hour)
+python -m benchmarks --full                 measure all, with Spark jobs and a million queries
 python -m benchmarks --smoke                all at a size that takes seconds
 python -m benchmarks --report               plots and REPORT.md again from the CSV files
 """
