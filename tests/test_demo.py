@@ -216,6 +216,16 @@ def test_options_out_of_range_are_refused(words):
     assert done.exit_code == 2
 
 
+@pytest.mark.parametrize("engine", ["embedded", "spark"])
+def test_a_folder_that_cannot_be_made_is_told_before_the_demo_begins(engine, tmp_path):
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "out"
+    done = CliRunner().invoke(app, ["demo", "--engine", engine, "--out", str(folder)])
+    assert done.exit_code == 2
+    assert f"Error: {folder} cannot be made: Not a directory" in done.output
+    assert "name another folder with --out" in done.output
+
+
 def test_without_spark_the_command_says_what_to_install_and_how_to_do_without(monkeypatch):
     monkeypatch.setitem(sys.modules, "standfast.spark_demo", None)
     done = CliRunner().invoke(app, ["demo"])

@@ -188,7 +188,7 @@ def test_a_query_walks_from_sql_to_the_index():
         [
             "engine/group.py Group.add",
             "model/parameters.py read_parameters",
-            "model/parameters.py key_ranges",
+            "model/key_ranges.py key_ranges",
             "model/numbers.py at_least",
             "engine/registry.py Registry.add",
             "operators/band_join/groups.py ByGroups.add",

@@ -23,7 +23,10 @@ from standfast.operators.catalog import CATALOG
 from standfast.operators.costs import VARIABLE, BadCosts, current, make_ready, user_file
 from standfast.operators.costs import write as write_costs
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False,
+    help="Millions of standing queries, kept answered over streams of data.",
+)  # fmt: skip
 console = Console()
 
 
@@ -51,6 +54,7 @@ def demo(
     """Replay real trades against standing queries and draw what happened."""
     folder = out or Path("demo-output") / engine
     if engine is Home.EMBEDDED:
+        _make(folder)
         _embedded_demo(queries, folder, seed)
         return
     try:
@@ -60,10 +64,21 @@ def demo(
             f"the demo runs on Spark, which is not installed: {error}\n"
             "  hint: pip install 'standfast[spark]', or do without: demo --engine embedded"
         )
+    if not folder.exists():
+        _make(folder)
     try:
         play(folder, queries, seed, console)
     except StandfastError as error:
         _fail(str(error))
+
+
+def _make(folder: Path) -> None:
+    """Make the folder of a demo before the work begins, or say why there can be none."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "name another folder with --out"
+        _fail(f"{folder} cannot be made: {error.strerror}\n  hint: {hint}")
 
 
 def _fail(message: str) -> NoReturn:

@@ -320,3 +320,15 @@ def test_check_notices_a_registry_whose_ids_lead_astray():
     known._alive[0] = False
     with pytest.raises(AssertionError, match="differ in number"):
         known.check()
+
+
+def test_costs_are_told_once_they_are_measured():
+    engine = sf.Engine()
+    engine.stream("s", {"x": "float64"})
+    group = engine.register("SELECT * FROM s WHERE x > :low")
+    group.add({"low": [1.0]})
+    engine.push("s", {"x": [2.0]})  # the first batch is left out
+    assert "measured  1 events, too few to tell what one costs" in group.explain()
+    for _ in range(3):  # one of them may load a kernel
+        engine.push("s", {"x": [2.0]})
+    assert "us each, compiling apart" in group.explain()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,6 +49,14 @@ MISTAKES: list[tuple[Callable[[sf.Engine], object], str]] = [
     (lambda e: sf.Engine.from_bytes(e.to_bytes(), aggregates=[np.sum]),
      "aggregates are given by name, got a list\n"
      "  hint: pass aggregates={name: UserAggregate(...)}"),
+    (lambda e: sf.Engine.from_bytes(e.to_bytes(), clock=time.time).push("s", {"v": [1], "ts": [1]}),
+     "hint: for example lambda: time.time_ns() // 1000"),
+    *[
+        (lambda e, path=path, call=call: call(e, path),
+         f"no file can be at {path!r}\n  hint: pass the path of a snapshot")
+        for path in (None, 7, b"s", "", Path(), "a\0b")
+        for call in (lambda e, path: e.snapshot(path), lambda _, path: sf.Engine.restore(path))
+    ],
 ]  # fmt: skip
 
 

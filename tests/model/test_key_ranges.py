@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from model import special
 from model.golden import inputs
 from model.special import satisfies
+from standfast.model.key_ranges import column_keys, key_ranges, row_mask
 from standfast.model.numbers import FAR, LEAST, float_keys
-from standfast.model.parameters import column_keys, key_ranges, read_parameters, row_mask
+from standfast.model.parameters import read_parameters
 from standfast.model.template import Template
 
 OPERATORS = ["<", "<=", ">", ">=", "="]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -260,6 +260,19 @@ def test_ids_to_remove_come_in_many_forms(ids):
     assert read_ids(FILTER, ids).tolist() == [3, 1]
 
 
+def test_a_date_is_a_time_alone_and_among_others_of_its_kind():
+    days = [date(2024, 1, 1), date(1969, 12, 31)]
+    assert read_parameters(TIMES, {"until": days}).columns["until"].tolist() == [
+        1_704_067_200_000_000, -86_400_000_000,
+    ]  # fmt: skip
+    assert read_parameters(TIMES, {"until": days[0]}).n_queries == 1
+
+
+def test_an_empty_list_of_dicts_is_no_query():
+    for template in (FILTER, WORDS, TIMES):
+        assert read_parameters(template, []).n_queries == 0
+
+
 def test_one_id_and_no_id_are_fine():
     assert read_ids(FILTER, 5).tolist() == [5]
     assert read_ids(FILTER, []).tolist() == []
@@ -275,6 +288,10 @@ def test_one_id_and_no_id_are_fine():
         ([-(2**70)], f"template 'alerts': parameter 'id' is beyond int64 in row 0: {-(2**70)}"),
         ([2**63], f"template 'alerts': parameter 'id' is beyond int64 in row 0: {2**63}"),
         (None, "template 'alerts': parameter 'id' takes integers, got null"),
+        ([1, None, "a"], "template 'alerts': parameter 'id' is null in row 1"),
+        ({3, 1}, "template 'alerts': parameter 'id' takes integers, got set"),
+        (pd.DataFrame({"id": [1]}), "template 'alerts': column 'id' has 2 dimensions, not one"),
+        (pl.DataFrame({"id": [1]}), "template 'alerts': column 'id' has 2 dimensions, not one"),
     ],
 )
 def test_wrong_ids_are_refused(ids, message):

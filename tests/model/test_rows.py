@@ -308,9 +308,9 @@ def test_a_long_value_is_cut_in_the_report():
             {"symbol": ["a"], "price": 1.0},
             "rows of 'trades': column 'price' is a single value beside arrays: 1.0",
         ),
-        (
-            {"price": np.zeros((2, 2))},
-            "rows of 'trades': column 'price' has 2 dimensions, not one",
+        *(
+            ({"price": square}, "rows of 'trades': column 'price' has 2 dimensions, not one")
+            for square in (np.zeros((2, 2)), pd.DataFrame([[1.0]]), pl.DataFrame({"x": [1.0]}))
         ),
     ],
 )
@@ -319,6 +319,39 @@ def test_only_what_is_no_set_of_columns_raises(rows, message):
         read_rows(TRADES, rows)
     assert caught.value.message == message
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("rows", "n_rows"),
+    [
+        (pd.DataFrame([[1.0, 2.0], [3.0, 4.0]]), 2),  # columns 0 and 1, as of a file without heads
+        (pd.DataFrame(index=range(3)), 3),
+        (TABLE.select([]), 3),
+        ({1: [1.0, 2.0]}, 2),
+        ({1: 5}, 1),
+        ([{}, {}], 2),
+        ([{1: 5}], 1),
+    ],
+)
+def test_rows_without_a_column_that_has_a_name_are_still_rows(rows, n_rows):
+    intake = read_rows(TRADES, rows)
+    assert [(r.position, r.reason) for r in intake.rejected] == [
+        (i, "missing column") for i in range(n_rows)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["int64", "float64", "timestamp", "string"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.period_range("2024-01-01", periods=2, freq="D"),
+        pd.Series(pd.period_range("2024-01-01", periods=2, freq="D")),
+        pa.Array.from_pandas(pd.Series(pd.period_range("2024-01-01", periods=2, freq="D"))),
+        pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0], pa.int8())),
+    ],
+)
+def test_what_arrow_keeps_as_integers_is_not_one_for_that(kind, values):
+    assert one(kind, values) == ([], [(0, "wrong type"), (1, "wrong type")])
 
 
 anything = st.one_of(

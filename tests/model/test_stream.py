@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from standfast.errors import BadInput
@@ -73,6 +74,11 @@ NAME_HINT = "use letters, digits and underscores, beginning with a letter or und
             lambda: Input.stream("s", {"a": int}),
             "input 's': column 'a' has the unknown kind <class 'int'>",
             "kinds: int64, float64, timestamp, string",
+        ),
+        (
+            lambda: Input.stream("s", {"a": pa.int64()}),  # equals "int64", and is none
+            "input 's': column 'a' has the unknown kind DataType(int64)",
+            "did you mean 'int64'?",
         ),
         (
             lambda: Input.stream("s", COLUMNS, time="tss"),

@@ -27,6 +27,7 @@ from standfast.engine.snapshot import State, load, pack, save, unpack
 from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.errors import BadInput, FailedAggregate
+from standfast.model.columns import is_integer
 from standfast.model.names import did_you_mean, shown
 from standfast.model.rows import MAX_TIME_US
 from standfast.model.stream import Input
@@ -279,7 +280,7 @@ class Engine:
         own = store.input
         if noted is not None and (why := noted.misfit(own.columns[own.id] if own.id else None)):
             raise BadInput(f"rows of others cannot be noted for {own.name!r}: {why}")
-        batch = self._doors[store.input.name].admit(rows, self._clock(), noted)
+        batch = self._doors[store.input.name].admit(rows, self._now_us(), noted)
         if store.input.kind == "table":
             old, ids, batch = store.replaced_by(batch)
             try:
@@ -290,6 +291,13 @@ class Engine:
         self._keep(store, batch, outcomes)
         self._expire()
         return batch.n_rows
+
+    def _now_us(self) -> int:
+        now = self._clock()
+        if not is_integer(now):
+            hint = "for example lambda: time.time_ns() // 1000"
+            raise BadInput(f"a clock gives microseconds as an integer, got {shown(now)}", hint=hint)
+        return int(now)
 
     def _keep(self, store: Store, batch: Batch, outcomes: Outcomes) -> None:
         """Answer rows that came and store them.

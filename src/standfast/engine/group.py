@@ -24,7 +24,8 @@ from standfast.engine.strings import Strings
 from standfast.engine.thresholds import ThresholdReader
 from standfast.engine.windows import WindowReader
 from standfast.errors import BadInput, BadParameters, FailedAggregate
-from standfast.model.parameters import Parameters, key_ranges, read_ids, read_parameters
+from standfast.model.key_ranges import key_ranges
+from standfast.model.parameters import Parameters, read_ids, read_parameters
 from standfast.model.template import Template, hole_ranges
 from standfast.operators.aggregates import UserAggregate
 from standfast.operators.catalog import CATALOG, choose, question_name
@@ -298,7 +299,7 @@ class Group:
             "inside": ", ".join(_shown(*item) for item in self.reader.strategy.describe().items()),
             "push": self.reader.telling() if isinstance(self.reader, AggregateReader) else "",
             "memory": f"{self.memory_bytes() / 1e6:,.1f} MB beyond the parameters",
-            "measured": f"{self._events:,} events, {self._cost_us():,.2f} us each, compiling apart",
+            "measured": f"{self._events:,} events, {self._cost()}",
         }
         return "\n".join(f"{what:>10}  {text}" for what, text in lines.items() if text)
 
@@ -352,8 +353,10 @@ class Group:
         holds: npt.NDArray[np.bool_] = np.all(lows <= highs, axis=0)
         return holds
 
-    def _cost_us(self) -> float:
-        return 1e6 * self._seconds / max(1, self._measured)
+    def _cost(self) -> str:
+        if not self._measured:
+            return "too few to tell what one costs"
+        return f"{1e6 * self._seconds / self._measured:,.2f} us each, compiling apart"
 
 
 def _shown(what: str, value: object) -> str:

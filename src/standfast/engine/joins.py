@@ -23,8 +23,8 @@ from standfast.engine.registry import Registry
 from standfast.engine.store import OrderBy, Rows, Store
 from standfast.engine.strings import Strings
 from standfast.indexes.sorted_runs import SortedRuns
+from standfast.model.key_ranges import row_mask
 from standfast.model.numbers import Keys
-from standfast.model.parameters import row_mask
 from standfast.model.query import BandJoin, Join, Output, Range, WindowJoin
 from standfast.model.template import hole_ranges
 from standfast.operators.base import Arrivals, BandStrategy, SelectStrategy, WindowStrategy

@@ -21,7 +21,7 @@ from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.thresholds import ThresholdReader
 from standfast.engine.windows import window_columns
-from standfast.model.parameters import row_mask
+from standfast.model.key_ranges import row_mask
 from standfast.model.query import Filter, KeyThreshold, Output, Question, WindowAggregate
 from standfast.operators.aggregates import UserAggregate
 from standfast.operators.base import FilterStrategy

@@ -9,8 +9,8 @@ import pyarrow as pa
 from standfast.arrays import Hits, Int64s
 from standfast.engine.answer import Results
 from standfast.engine.strings import Strings
+from standfast.model.key_ranges import column_keys
 from standfast.model.numbers import Keys, Mask
-from standfast.model.parameters import column_keys
 from standfast.model.query import Kind
 
 

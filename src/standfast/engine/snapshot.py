@@ -34,6 +34,7 @@ from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.engine.windows import WindowReader, kept_of, kept_table
 from standfast.errors import BadInput, BadSnapshot, UnsupportedQuery
+from standfast.model.names import shown
 from standfast.model.stream import Input
 from standfast.model.template import Template
 from standfast.operators.aggregates import UserAggregate, check_made_of_functions
@@ -57,20 +58,30 @@ class State(NamedTuple):
 
 def save(path: str | PathLike[str], state: State) -> None:
     """Write the state of an engine to one file, all or nothing."""
-    data = pack(state)
+    target, data = _place(path), pack(state)
     try:
-        _replace(Path(path), data)
+        _replace(target, data)
     except OSError as error:
-        raise BadSnapshot(f"{os.fspath(path)}: cannot be written: {error.strerror}") from error
+        raise BadSnapshot(f"{target}: cannot be written: {error.strerror}") from error
 
 
 def load(path: str | PathLike[str], users: Mapping[str, UserAggregate] | None = None) -> State:
     """The state that `save` wrote; rows are stored and queries indexed anew."""
+    source = _place(path)
     try:
-        data = Path(path).read_bytes()
+        data = source.read_bytes()
     except OSError as error:
-        raise BadSnapshot(f"{os.fspath(path)}: cannot be read: {error.strerror}") from None
-    return unpack(data, os.fspath(path), users)
+        raise BadSnapshot(f"{source}: cannot be read: {error.strerror}") from None
+    return unpack(data, str(source), users)
+
+
+def _place(path: object) -> Path:
+    """Where a snapshot is to be, or refuse what names no file."""
+    if isinstance(path, str | PathLike):
+        name = os.fspath(path)
+        if isinstance(name, str) and Path(name).name and "\0" not in name:
+            return Path(name)
+    raise BadSnapshot(f"no file can be at {shown(path)}", hint="pass the path of a snapshot")
 
 
 def pack(state: State) -> bytes:

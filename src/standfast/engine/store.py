@@ -27,7 +27,7 @@ from standfast.arrays import Int64s
 from standfast.engine.door import Batch, Door
 from standfast.engine.strings import Strings
 from standfast.indexes.sorted_runs import RATIO, SortedRuns
-from standfast.model.parameters import column_keys, row_mask
+from standfast.model.key_ranges import column_keys, row_mask
 from standfast.model.query import Range
 from standfast.model.rows import ARROW_TYPES
 from standfast.model.stream import Input

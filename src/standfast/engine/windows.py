@@ -28,7 +28,7 @@ from standfast.engine.store import Store
 from standfast.engine.strings import Strings
 from standfast.indexes.lane_kernels import FARTHEST, Bools, Values
 from standfast.indexes.lanes import NEVER, Kept, Lanes
-from standfast.model.parameters import column_keys, row_mask
+from standfast.model.key_ranges import column_keys, row_mask
 from standfast.model.query import Kind, WindowAggregate, Windowed
 from standfast.model.rows import ARROW_TYPES, numbers_of
 from standfast.model.stream import Input

@@ -9,7 +9,7 @@ pandas writes a missing value as NaN, so NaN in a pandas column is read as null.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,8 +24,10 @@ MISSING = object()  # stands where a row given as a dict lacks the column
 _HINT = "pass an Arrow table, a pandas or polars frame, or a dict of arrays"
 _TYPES = {
     int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_(),
-    datetime: pa.timestamp("us", "UTC"), timedelta: pa.duration("us"),
+    datetime: pa.timestamp("us", "UTC"), date: pa.date32(), timedelta: pa.duration("us"),
 }  # fmt: skip
+# Arrow keeps values of these types as integers, which they are not.
+_KEPT_AS_INTEGERS = ("pandas.period", "arrow.bool8")
 
 
 class Frame(NamedTuple):
@@ -39,7 +41,7 @@ class Frame(NamedTuple):
 def read_frame(data: object, error: type[StandfastError], where: str) -> Frame:
     """The columns of whatever the user passed, or an `error` when it has none."""
     try:
-        named = _named_columns(data)
+        named, n_rows = _named_columns(data)
     except _NotColumnar as problem:
         raise error(f"{where}: {problem}", hint=_HINT) from None
     columns: dict[str, Raw] = {}
@@ -49,7 +51,7 @@ def read_frame(data: object, error: type[StandfastError], where: str) -> Frame:
             doubled.add(name)
         columns[name] = column
     lengths = {name: len(column) for name, column in columns.items()}
-    n_rows = next(iter(lengths.values()), 0)
+    n_rows = next(iter(lengths.values()), n_rows)
     for name, length in lengths.items():
         if length != n_rows:
             first = next(iter(lengths))
@@ -65,17 +67,17 @@ class _NotColumnar(Exception):
     """The argument is not a set of columns."""
 
 
-def _named_columns(data: object) -> list[tuple[str, Raw]]:
+def _named_columns(data: object) -> tuple[list[tuple[str, Raw]], int]:
+    """The columns that have a text as their name, and how many rows there are without any."""
     if isinstance(data, pa.Table | pa.RecordBatch):
-        return [
-            (name, _raw(column))
-            for name, column in zip(data.schema.names, data.columns, strict=True)
-        ]
+        pairs = zip(data.schema.names, data.columns, strict=True)
+        return [(name, _raw(column)) for name, column in pairs], data.num_rows
     library = type(data).__module__.partition(".")[0]
     if library in ("pandas", "polars") and type(data).__name__ == "DataFrame":
         frame: Any = data
         series = frame.items() if library == "pandas" else zip(frame.columns, frame, strict=True)
-        return [(name, _raw(column)) for name, column in series if isinstance(name, str)]
+        named = [(name, _raw(column)) for name, column in series if isinstance(name, str)]
+        return named, len(frame)
     if isinstance(data, Mapping):
         return _from_mapping(data)
     if isinstance(data, list):
@@ -88,7 +90,7 @@ def _named_columns(data: object) -> list[tuple[str, Raw]]:
     raise _NotColumnar(f"not a set of columns: {shown(type(data).__name__)}")
 
 
-def _from_mapping(data: Mapping[object, object]) -> list[tuple[str, Raw]]:
+def _from_mapping(data: Mapping[object, object]) -> tuple[list[tuple[str, Raw]], int]:
     """A dict of arrays; a dict of nothing but scalars is one row."""
     named = {name: value for name, value in data.items() if isinstance(name, str)}
     scalars = [name for name, value in named.items() if not _is_column(value)]
@@ -97,16 +99,19 @@ def _from_mapping(data: Mapping[object, object]) -> list[tuple[str, Raw]]:
     elif scalars:
         value = shown(named[scalars[0]])
         raise _NotColumnar(f"column {scalars[0]!r} is a single value beside arrays: {value}")
-    return [(name, _raw(value, name)) for name, value in named.items()]
+    columns: list[Any] = [value for value in data.values() if _is_column(value)]
+    n_rows = max(map(len, columns), default=min(1, len(data)))
+    return [(name, _raw(value, name)) for name, value in named.items()], n_rows
 
 
-def _from_rows(rows: list[object]) -> list[tuple[str, Raw]]:
+def _from_rows(rows: list[object]) -> tuple[list[tuple[str, Raw]], int]:
     """A list of dicts; a key that one of them lacks is missing in that row only."""
     dicts = [row if isinstance(row, Mapping) else {} for row in rows]
     names = dict.fromkeys(name for row in dicts for name in row if isinstance(name, str))
-    if rows and not names:
+    if rows and not any(isinstance(row, Mapping) for row in rows):
         raise _NotColumnar(f"not a list of dicts: {shown(rows)}")
-    return [(name, _typed([row.get(name, MISSING) for row in dicts])) for name in names]
+    named = [(name, _typed([row.get(name, MISSING) for row in dicts])) for name in names]
+    return named, len(rows)
 
 
 def _is_column(value: object) -> bool:
@@ -125,20 +130,21 @@ def _raw(column: Any, name: str = "") -> Raw:
         return _plain(column)
     if isinstance(column, list | tuple | range):
         return _typed(list(column))
+    n_dimensions = len(getattr(column, "shape", ()))
+    if n_dimensions > 1:
+        raise _NotColumnar(f"column {name!r} has {n_dimensions} dimensions, not one")
     library = type(column).__module__.partition(".")[0]
     if library == "pandas" and hasattr(column, "isna"):
-        if column.dtype == object:
+        if column.dtype == object or str(column.dtype).startswith("period"):
             return _typed([None if a else v for v, a in zip(column, column.isna(), strict=True)])
         # Arrow would share the memory of a frame or an array, which its owner may fill again.
         return _foreign(lambda: pa.Array.from_pandas(column.copy()), column)
     if library == "polars" and hasattr(column, "to_arrow"):
         return _foreign(column.to_arrow, column)
-    return _from_numpy(np.ma.asanyarray(column), name)
+    return _from_numpy(np.ma.asanyarray(column))
 
 
-def _from_numpy(values: np.ndarray[Any, Any], name: str) -> Raw:
-    if values.ndim != 1:
-        raise _NotColumnar(f"column {name!r} has {values.ndim} dimensions, not one")
+def _from_numpy(values: np.ndarray[Any, Any]) -> Raw:
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
     if values.dtype.kind in "mM":
@@ -182,9 +188,11 @@ def _typed(values: list[Any]) -> Raw:
     return values
 
 
-def _plain(array: Any) -> Any:
+def _plain(array: Any) -> Raw:
     """The array without wrappers: dictionary, run-end, extension."""
     kind = array.type
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _KEPT_AS_INTEGERS:
+        return [value if value.is_valid else None for value in array]
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(array.storage)
     if pa.types.is_dictionary(kind):

@@ -1,6 +1,6 @@
-"""Query parameters: columns of bounds become arrays, arrays become closed key ranges.
+"""Query parameters: columns of bounds, checked, become arrays.
 
-    {"lo": [...], "hi": [...], "id": [...]}  ->  Parameters  ->  lows[a, i] .. highs[a, i]
+    {"lo": [...], "hi": [...], "id": [...]}  ->  Parameters
 
 Parameters are all right or refused as a whole. A numeric hole takes int64 or float64 and keeps
 which it got, so that `model.numbers` compares exactly; a timestamp hole takes timestamps or int64
@@ -10,14 +10,12 @@ float is no limit; null and NaN are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from standfast.errors import BadParameters
 from standfast.model.columns import (
@@ -33,33 +31,16 @@ from standfast.model.columns import (
 from standfast.model.names import did_you_mean, shown
 from standfast.model.numbers import (
     FAR,
-    FLOATS,
-    INTEGER_DIFFERENCES,
-    INTEGERS,
     LEAST,
     Keys,
-    Line,
-    Mask,
-    at_least,
-    at_most,
-    float_keys,
 )
 from standfast.model.query import (
-    BandJoin,
-    Bound,
     Hole,
     HoleKind,
-    KeyThreshold,
-    Kind,
-    Question,
-    Range,
     WindowAggregate,
-    WindowJoin,
 )
 from standfast.model.rows import as_mask, numbers_of, ticks_of
-from standfast.model.template import Template, hole_ranges
-
-Intern = Callable[[str, npt.NDArray[Any]], Keys]
+from standfast.model.template import Template, difference_of
 
 _AS_FLOAT = "pass a float, or leave the bound out of the template"
 
@@ -84,6 +65,8 @@ class Parameters:
 def read_parameters(template: Template, params: object) -> Parameters:
     """Read and check the parameters of a template's queries; all of them or an error."""
     where = f"template {template.name!r}"
+    if isinstance(params, list) and not params:  # of dicts, none of which could name a column
+        params = {hole.name: [] for hole in template.holes}
     frame = read_frame(params, BadParameters, where)
     _check_names(template, frame, where)
     columns = {hole.name: _hole_values(hole, frame.columns[hole.name], where)
@@ -93,7 +76,7 @@ def read_parameters(template: Template, params: object) -> Parameters:
     for hole in template.holes:
         check = _check_share if phi is not None and hole in phi.holes else _refuse_nan
         check(hole.name, columns[hole.name], where)
-    difference = _difference_of(question)
+    difference = difference_of(question)
     if difference is not None and difference.kind != "float64":
         for hole in difference.holes:
             _check_difference(hole.name, columns[hole.name], where)
@@ -128,6 +111,8 @@ def _ids(column: Raw, where: str, hint: str = "leave it out to have ids assigned
     if not isinstance(column, list) and not len(column):
         return np.empty(0, np.int64)
     for row, value in enumerate(column if isinstance(column, list) else []):
+        if value is None or value is MISSING:
+            raise _null("id", row, where)
         if is_integer(value) and not LEAST <= int(value) <= FAR:
             raise _beyond_int64("id", row, value, where, hint)
     if isinstance(column, list) or not pa.types.is_integer(column.type):
@@ -218,7 +203,10 @@ def _beyond_int64(name: str, row: int, value: object, where: str, hint: str) -> 
 
 
 def _type_of(column: Raw) -> str:
-    return "values of several types" if isinstance(column, list) else str(column.type)
+    if not isinstance(column, list):
+        return str(column.type)
+    kinds = {type(value).__name__ for value in column if value is not None}
+    return kinds.pop() if len(kinds) == 1 else "values of several types"
 
 
 def _int64s(name: str, column: Any, where: str, hint: str = _AS_FLOAT) -> Keys:
@@ -283,117 +271,3 @@ def _check_share(name: str, shares: npt.NDArray[Any], where: str) -> None:
             f"{where}: parameter {name!r} is not above 0 and up to 1 in row {row}: {shares[row]}",
             hint="0.5 asks for the median",
         )
-
-
-def key_ranges(question: Question, parameters: Parameters, intern: Intern) -> tuple[Keys, Keys]:
-    """Closed key ranges `lows[a, i] .. highs[a, i]` of query i on attribute a.
-
-    Attribute 0 of a band join or a window join is about the difference, that of an aggregate about
-    the age of rows; windows and ages start at 0.
-    A range that holds nothing is 1 .. 0. `intern(column, strings)` gives text its codes.
-    """
-    ranges = hole_ranges(question)
-    difference = _difference_of(question)
-    lows = np.empty((len(ranges), parameters.n_queries), np.int64)
-    highs = np.empty_like(lows)
-    for row, attribute in enumerate(ranges):
-        values = {name: parameters.columns[name] for name in {h.name for h in attribute.holes}}
-        if attribute.kind == "string":
-            lows[row], highs[row] = _string_range(attribute, values, intern)
-        else:
-            line = _line(attribute.kind, is_difference=attribute is difference)
-            lows[row], highs[row] = _key_range(attribute, values, line)
-    if isinstance(question, WindowJoin | WindowAggregate | KeyThreshold):
-        np.maximum(lows[0], 0, out=lows[0])
-    empty = lows > highs
-    lows[empty], highs[empty] = 1, 0
-    return lows, highs
-
-
-def _difference_of(question: Question) -> Range | None:
-    """The range that bounds a difference instead of a column."""
-    if isinstance(question, WindowJoin | WindowAggregate | KeyThreshold):
-        return question.window
-    return question.band if isinstance(question, BandJoin) else None
-
-
-def _line(kind: Kind, *, is_difference: bool) -> Line:
-    if kind == "float64":
-        return FLOATS
-    return INTEGER_DIFFERENCES if is_difference else INTEGERS
-
-
-def _key_range(
-    attribute: Range, values: dict[str, npt.NDArray[Any]], line: Line
-) -> tuple[Keys, Keys]:
-    """The tightest closed range of all bounds; low > high where nothing satisfies them."""
-    low, high = np.array([line.least]), np.array([line.most])
-    nothing: Mask = np.zeros(1, np.bool_)
-    for bound in attribute.lows:
-        bounds = _bound_values(bound, values)
-        if bound.negated:  # value >= -bound is -value <= bound, and negating negates the key
-            keys, empty = at_most(bounds, line, strict=bound.strict)
-            keys = -keys
-        else:
-            keys, empty = at_least(bounds, line, strict=bound.strict)
-        low, nothing = np.maximum(low, keys), nothing | empty
-    for bound in attribute.highs:
-        bounds = _bound_values(bound, values)
-        if bound.negated:
-            keys, empty = at_least(bounds, line, strict=bound.strict)
-            keys = -keys
-        else:
-            keys, empty = at_most(bounds, line, strict=bound.strict)
-        high, nothing = np.minimum(high, keys), nothing | empty
-    return np.where(nothing, 1, low), np.where(nothing, 0, high)
-
-
-def _bound_values(bound: Bound, values: dict[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    return values[bound.value.name] if isinstance(bound.value, Hole) else np.array([bound.value])
-
-
-def _string_range(
-    attribute: Range, values: dict[str, npt.NDArray[Any]], intern: Intern
-) -> tuple[Keys, Keys]:
-    """Equality with every bound: a code is a range of one, two different codes are an empty one."""
-    codes = [
-        intern(attribute.column, np.asarray(_bound_values(bound, values), dtype=object))
-        for bound in attribute.lows
-    ]
-    low = high = codes[0]
-    for more in codes[1:]:
-        low, high = np.maximum(low, more), np.minimum(high, more)
-    return low, high
-
-
-def column_keys(column: Any, kind: Kind) -> tuple[Keys, Mask]:
-    """Keys of a canonical Arrow column (not of strings), and which rows have one.
-
-    Null and NaN have no place on the line; their key is 0 and means nothing.
-    """
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if kind == "timestamp":
-        column = column.view(pa.int64())
-    values, valid = numbers_of(column)
-    if kind != "float64":
-        keys = values.astype(np.int64, copy=False)
-        return keys, np.ones(keys.size, np.bool_) if valid is None else valid
-    missing = np.isnan(values)
-    present = ~missing if valid is None else valid & ~missing
-    return float_keys(np.where(missing, 0.0, values)), present
-
-
-def row_mask(fixed: tuple[Range, ...], table: Any) -> Mask:
-    """Which rows of a canonical table satisfy the literal ranges."""
-    mask: Mask = np.ones(table.num_rows, np.bool_)
-    for attribute in fixed:
-        column = table.column(attribute.column)
-        if attribute.kind == "string":
-            for bound in attribute.lows:
-                mask &= as_mask(pc.equal(column, bound.value).fill_null(False))
-        else:
-            keys, valid = column_keys(column, attribute.kind)
-            low, high = _key_range(attribute, {}, _line(attribute.kind, is_difference=False))
-            mask &= valid & (keys >= low) & (keys <= high)
-    return mask

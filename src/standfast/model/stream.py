@@ -96,7 +96,7 @@ def _checked_columns(name: str, columns: Mapping[str, str]) -> dict[str, Kind]:
     for column, kind in columns.items():
         if not is_identifier(column):
             raise BadInput(f"input {name!r}: {shown(column)} cannot name a column", hint=_NAME_HINT)
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:  # an Arrow type equals its name
             raise BadInput(
                 f"input {name!r}: column {column!r} has the unknown kind {shown(kind)}",
                 hint=did_you_mean(str(kind), KINDS, what="kinds"),

@@ -62,6 +62,13 @@ def hole_ranges(question: Question) -> tuple[Range, ...]:
     return (question.window, *local) if isinstance(question, WindowJoin) else local
 
 
+def difference_of(question: Question) -> Range | None:
+    """The range that bounds a difference instead of a column."""
+    if isinstance(question, WindowJoin | WindowAggregate | KeyThreshold):
+        return question.window
+    return question.band if isinstance(question, BandJoin) else None
+
+
 def holes_of(question: Question) -> tuple[Hole, ...]:
     """Every hole once, in the order of first use."""
     holes = (hole for r in hole_ranges(question) for hole in r.holes)
