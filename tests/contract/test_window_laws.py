@@ -165,6 +165,7 @@ def test_an_empty_window_is_null_and_counts_0(function, unit, empty):
         assert (player.found(way) == every) == (unit == "RANGE")
 
 
+@pytest.mark.large
 @every_function
 def test_how_rows_are_cut_into_batches_is_invisible(function):
     for world, rng, n in seeded("cut", function):
@@ -189,6 +190,7 @@ def _cut(action, rng):
     ]
 
 
+@pytest.mark.large
 @every_function
 def test_the_order_of_rows_within_the_lateness_is_invisible(function):
     """Rows of a batch arrive in any order: ties and late rows leave no trace."""
@@ -233,6 +235,7 @@ def test_queries_that_come_and_go_leave_no_trace(function):
         player.engine.check()
 
 
+@pytest.mark.large
 @every_function
 def test_a_snapshot_goes_on_where_it_was_taken(function):
     for world, rng, n in seeded("snapshot", function):

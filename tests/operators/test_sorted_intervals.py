@@ -65,7 +65,7 @@ def entries_read(n_rows, n_values, n_later, n_late=1):
 @pytest.mark.parametrize("n_values", [3, 1000])
 def test_a_late_row_reads_as_many_others_as_come_after_it(n_values):
     # All rows of the window were read, also for a row that is late by one place or by its value.
-    for n_rows in (100, 1600):
+    for n_rows in (100, 800):
         assert entries_read(n_rows, n_values, 0) == 1
         for n_later in (1, 7):
             for n_late in (1, 5):

@@ -183,6 +183,7 @@ def test_histograms_are_made_anew_only_as_often_as_the_time_of_events_repays(
     assert refined < 0.011 * worked
 
 
+@pytest.mark.large
 def test_the_histograms_of_a_router_cost_a_small_part_of_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
