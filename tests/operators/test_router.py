@@ -106,6 +106,17 @@ def test_a_way_that_is_not_built_is_told_what_it_would_save() -> None:
     assert gains.tolist() == pytest.approx([0, 4 + 3 - 2])
 
 
+def test_a_way_that_is_not_built_would_also_save_the_call_of_the_one_in_use() -> None:
+    """Where calls are most of the cost, as in small batches, no other way was ever built."""
+    costs = np.array([[2.0, 2.0], [2.0, 2.5]])
+    choice, gains = np.empty(2, np.int64), np.empty(2)
+    assign(costs, np.array([100.0, 1.0]), np.array([True, False]), 0, WORTH, choice, gains)
+    assert choice.tolist() == [0, 0]
+    assert gains.tolist() == pytest.approx([0, 104 - 5.5])
+    assign(costs, np.array([2.0, 1.0]), np.array([True, False]), 0, WORTH, choice, gains)
+    assert gains[1] <= 0, "too little to be sure of"
+
+
 def test_a_mixture_that_is_on_trial_may_save_less_than_one_that_is_to_begin() -> None:
     """Estimates that wavered around the least gain ended every trial before it was decided."""
     costs = np.array([np.full(50, 10.0), np.full(50, 20.0)])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from tests.operators.reading import slots_in_spans, slots_of
 from tests.operators.routing import Clock, Fake, fill, model_of, routing_of, run
 
+from standfast import _numba
 from standfast.arrays import Hits, Int64s, Matches, SpanList
 from standfast.operators import router
 from standfast.operators.ledger import Ledger
@@ -42,6 +45,34 @@ def test_one_strange_measurement_does_little() -> None:
         book.measure(0, 10, 1e-3, 1000.0)
     book.measure(0, 10, 10.0, 1000.0)
     assert book.corrections()[0] < 2
+
+
+@pytest.mark.parametrize("n_looked", [0, 20])
+def test_a_batch_that_something_was_compiled_for_is_not_measured(
+    n_looked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    routing, clock = routing_of("groups", "select_first")
+    fill(routing, 2)
+    costs = [[1000.0] * 100, [2000.0] * 100]
+
+    def takes(seconds: float) -> Callable[[Fake], None]:
+        def took(_: Fake) -> None:
+            clock.now += seconds
+
+        return took
+
+    def compiles(_: Fake) -> None:
+        monkeypatch.setattr(_numba, "_n_made", _numba._n_made + 1)
+        clock.now += 30.0
+
+    for _ in range(2 + n_looked):
+        run(routing, costs, takes(0.1))
+    before = routing.describe()["routes"]
+    run(routing, costs, compiles)
+    run(routing, costs, takes(0.1))
+    after = routing.describe()["routes"]
+    assert "measured at 1000.00 us each" in str(before)
+    assert "measured at 1000.00 us each" in str(after), "what compiling took is nobody's cost"
 
 
 def test_ways_that_fell_out_of_use_are_measured_again() -> None:

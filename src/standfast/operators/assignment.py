@@ -30,7 +30,8 @@ def assign(
 
     `first` is the way for all events that choosing starts from, `worth` the part of the cost that
     another one must save. `gains[w]` is what a usable way saves against the other usable ones, and
-    what a way that is not usable would save.
+    what a way that is not usable would save: beside the ways that were chosen, or instead of them,
+    whose calls are saved then too.
     """
     n_ways, n_events = costs.shape
     total = calls[first] + costs[first].sum()
@@ -54,9 +55,13 @@ def assign(
         for e in range(n_events):
             if costs[best, e] < MIXED * least[e]:
                 least[e], choice[e] = costs[best, e], best
+    total = least.sum() + (calls * used).sum()
     for w in range(n_ways):
+        alone = calls[w] + costs[w].sum()
         if usable[w]:
             gains[w] = 0.0
+        elif alone < SURELY * total:
+            gains[w] = max(gains[w], total - alone)
     if np.count_nonzero(usable) > 1:
         for e in range(n_events):
             other = np.inf

@@ -9,9 +9,13 @@ a batch says nothing about the next ones, and what it took more is rent. Where q
 all the time it is what a batch costs, together with the changes themselves, and a router that
 waited for a quiet one would never learn anything. Then only a way does not count that has the
 changes of several batches to work in.
+
+A batch for which a kernel had to be compiled or loaded never counts.
 """
 
 from __future__ import annotations
+
+from standfast._numba import Stopwatch
 
 # A batch moves the share of batches that come after a change by one part in so many; from this
 # share on changes are usual.
@@ -28,6 +32,7 @@ class Changes:
         self._is_changed = False  # since the last batch
         self._since: dict[str, int] = {}  # the batch after which the first change came
         self._seconds: dict[str, float] = {}  # that changes took
+        self._watch = Stopwatch()  # since the batch began
 
     def note(self, name: str, seconds: float) -> None:
         """The queries of a way changed, which took so long."""
@@ -42,6 +47,7 @@ class Changes:
     def begin(self) -> None:
         """A batch begins."""
         self._batch += 1
+        self._watch = Stopwatch()
         self._lately += (self._is_changed - self._lately) / SMOOTH
         self._is_changed = False
 
@@ -56,6 +62,8 @@ class Changes:
 
     def is_usual(self, name: str) -> bool:
         """Whether what a way takes for this batch is what it takes for others, too."""
+        if self._watch.seconds() is None:
+            return False
         if name not in self._since:
             return True
         return self._lately > USUAL and self._since[name] == self._batch - 1

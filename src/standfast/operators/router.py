@@ -138,6 +138,7 @@ class Routing(Generic[S]):
             hits = process(self.built[self.model.ways[w]], places)
             before, now = now, self.clock()
             expected = float(calls[w] + costs[w, places].sum())
+            is_ready &= self._changes.is_usual(self.model.ways[w])
             whole = self._book(w, places.size, now - before, expected)
             parts.append(Part(places, self._watched(hits, w, now - before, is_ready)))
             if is_ready and self.contests.now:
@@ -213,12 +214,12 @@ class Routing(Generic[S]):
 
     def _all_one_way(self, n_events: int, process: Callable[[S, Int64s], Hits]) -> Hits:
         w = self._single()
-        name, is_ready = self.model.ways[w], self._is_ready([w])
+        name = self.model.ways[w]
         self.last = np.full(n_events, w)
         self._n_unseen += 1
         begin = self.clock()
         hits = process(self.built[name], np.arange(n_events))
-        took = self.clock() - begin
+        took, is_ready = self.clock() - begin, self._is_ready([w])
         expected = float(self._calls_us[w] + n_events * self._events_us[w])
         is_booked = self._changes.is_usual(name) and expected * OVERHEAD >= BOOKING_US
         if is_booked:
