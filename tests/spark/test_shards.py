@@ -11,7 +11,7 @@ from standfast.model.stream import Input
 from standfast.model.template import Template
 from standfast.spark.brief import EVENT, Brief
 from standfast.spark.outputs import form_of
-from standfast.spark.packing import ARRIVED, Place, pack_rows
+from standfast.spark.packing import ARRIVED, Place, pack_changes, pack_rows
 from standfast.spark.planning import plan
 from standfast.spark.shards import hashed, shard_keys, spark_hash
 from standfast.spark.spec import Spec
@@ -179,6 +179,13 @@ def test_every_shard_takes_part_in_every_micro_batch(n_shards: int) -> None:
     assert asked == (40 if n_shards == 4 else 0), "one bucket of two has the row"
     idle = packed(spec, 0, pa.table({"k": [0]}).slice(1))
     assert [(shard, chunk.kind) for shard, chunk in idle] == [(s, TICK) for s in everybody]
+
+
+def test_every_shard_takes_part_where_a_file_of_changes_is_empty() -> None:
+    """A micro-batch with nothing else said that there were no queries, in version 0."""
+    (idle,) = pack_changes([5, 7], [], Place(3, 1))
+    found = [(row["shard"], row["kind"], row["time_us"]) for row in idle.to_pylist()]
+    assert found == [(5, TICK, NO_TIME), (7, TICK, NO_TIME)]
 
 
 def test_the_hash_is_that_of_spark() -> None:

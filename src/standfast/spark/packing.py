@@ -164,19 +164,24 @@ def pack_changes(
     keys: list[int], batches: Iterable[pa.RecordBatch], place: Place
 ) -> Iterator[pa.RecordBatch]:
     """The chunks of one task's changes of queries: all of them for every shard."""
-    for n, (table, arrived) in enumerate(_gathered(batches)):
+    n_chunks = 0
+    for n_chunks, (table, arrived) in enumerate(_gathered(batches), 1):
         table, unread = _read(table)
         rows = []
         if table.num_rows:
             body = to_ipc(table)
-            chunk = Chunk(CHANGES, 0, 0, place.task, n, False, table.num_rows, arrived, body)
+            chunk = Chunk(CHANGES, 0, 0, place.task, n_chunks, False, table.num_rows, arrived, body)
             rows += [(key, chunk._replace(owned=key == keys[0])) for key in keys]
         if unread.num_rows:
             body = _letters(unread["template"], unread["id"], unread[TEXT])
-            lost = Chunk(UNREAD, NO_INPUT, 0, place.task, n, True, unread.num_rows, arrived, body)
+            n_lost = unread.num_rows
+            lost = Chunk(UNREAD, NO_INPUT, 0, place.task, n_chunks, True, n_lost, arrived, body)
             others = lost._replace(owned=False, n_rows=0, body=b"")  # for them to take part
             rows += [(key, lost if key == keys[0] else others) for key in keys]
         yield _batch(rows)
+    if not n_chunks:  # an empty file of changes may be all that a micro-batch has
+        tick = Chunk(TICK, NO_INPUT, 0, place.task, 0, False, 0, NO_TIME, b"")
+        yield _batch([(key, tick) for key in keys])
 
 
 def _read(table: pa.Table) -> tuple[pa.Table, pa.Table]:
