@@ -11,12 +11,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, from_json, lit, when
@@ -41,6 +41,7 @@ TRY_AGAIN = (
     "the next start does this micro-batch again, from the checkpoint; if a file or a setting is "
     "wrong, mend it first"
 )
+GONE = "look whether memory was short; the next start goes on from the checkpoint"
 # Errors that only say that there was another one.
 _WRAPPERS = ("py4j.", "pyspark.errors.exceptions.captured.PythonException")
 
@@ -69,12 +70,15 @@ def run(
         _print(console, *summary(totals))
         _print(console, f"Answers: {pipeline.output.path}")
         return totals
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise JobFailed(f"Spark's Java is gone: {error}", hint=GONE) from error
     except (PySparkException, Py4JError) as error:
         what, hint = told(error)
         raise JobFailed(what, hint=hint or "look at the pipeline file") from error
     finally:
         if spark is None:
-            used.stop()
+            with suppress(Py4JNetworkError, ConnectionError):  # it cannot be stopped any more
+                used.stop()
 
 
 def build(spark: SparkSession, pipeline: Pipeline) -> Job:
