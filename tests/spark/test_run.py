@@ -202,7 +202,7 @@ def test_what_java_throws_is_a_failure_of_the_job_too(monkeypatch):
         module.run("x", console=_console(terminal=False), spark=object())
 
 
-@pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError])
+@pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError, Py4JError])
 def test_a_java_that_is_gone_is_told_and_need_not_be_stopped(monkeypatch, error):
     """A job whose Java was killed ended in a trace of its end, and of the try to stop it."""
 
@@ -211,14 +211,14 @@ def test_a_java_that_is_gone_is_told_and_need_not_be_stopped(monkeypatch, error)
             raise ConnectionRefusedError(111, "Connection refused")
 
     def fail(*_: object) -> None:
-        raise error("no answer")
+        raise error("An error occurred while calling o1.x")
 
     pipeline = SimpleNamespace(job=SimpleNamespace(name="x"), master="local", conf={})
     monkeypatch.setattr(module, "read_pipeline", lambda _: pipeline)
     monkeypatch.setattr(module, "session", lambda *_: Dead())
     monkeypatch.setattr(module, "build", fail)
     said = (
-        r"^Spark's Java is gone: no answer\n  hint: look whether memory was short; the next start"
+        r"^Spark's Java is gone: An error occurred while calling o1.x\n  hint: look whether memory"
     )
     with pytest.raises(module.JobFailed, match=said):
         module.run("x", console=_console(terminal=False))

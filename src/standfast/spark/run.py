@@ -70,15 +70,22 @@ def run(
         _print(console, *summary(totals))
         _print(console, f"Answers: {pipeline.output.path}")
         return totals
-    except (Py4JNetworkError, ConnectionError) as error:
-        raise JobFailed(f"Spark's Java is gone: {error}", hint=GONE) from error
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        if _is_gone(error):
+            raise JobFailed(f"Spark's Java is gone: {error}", hint=GONE) from error
         what, hint = told(error)
         raise JobFailed(what, hint=hint or "look at the pipeline file") from error
     finally:
         if spark is None:
             with suppress(Py4JNetworkError, ConnectionError):  # it cannot be stopped any more
                 used.stop()
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether nobody answers any more; of a call under way Py4J says only which one it was."""
+    is_bare = re.fullmatch(r"An error occurred while calling \S+", str(error)) is not None
+    is_cut = type(error) is Py4JError and is_bare
+    return is_cut or isinstance(error, Py4JNetworkError | ConnectionError)
 
 
 def build(spark: SparkSession, pipeline: Pipeline) -> Job:
