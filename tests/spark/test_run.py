@@ -13,10 +13,11 @@ import sys
 import threading
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.dataset as ds
 import pytest
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -199,6 +200,28 @@ def test_what_java_throws_is_a_failure_of_the_job_too(monkeypatch):
     monkeypatch.setattr(module, "build", fail)
     with pytest.raises(module.JobFailed, match=r"^not so\n  hint: look at the pipeline file$"):
         module.run("x", console=_console(terminal=False), spark=object())
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError, Py4JError])
+def test_a_java_that_is_gone_is_told_and_need_not_be_stopped(monkeypatch, error):
+    """A job whose Java was killed ended in a trace of its end, and of the try to stop it."""
+
+    class Dead:
+        def stop(self) -> None:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    def fail(*_: object) -> None:
+        raise error("An error occurred while calling o1.x")
+
+    pipeline = SimpleNamespace(job=SimpleNamespace(name="x"), master="local", conf={})
+    monkeypatch.setattr(module, "read_pipeline", lambda _: pipeline)
+    monkeypatch.setattr(module, "session", lambda *_: Dead())
+    monkeypatch.setattr(module, "build", fail)
+    said = (
+        r"^Spark's Java is gone: An error occurred while calling o1.x\n  hint: look whether memory"
+    )
+    with pytest.raises(module.JobFailed, match=said):
+        module.run("x", console=_console(terminal=False))
 
 
 def test_the_documented_example_is_the_one_that_runs():

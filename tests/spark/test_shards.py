@@ -11,7 +11,7 @@ from standfast.model.stream import Input
 from standfast.model.template import Template
 from standfast.spark.brief import EVENT, Brief
 from standfast.spark.outputs import form_of
-from standfast.spark.packing import ARRIVED, Place, pack_rows
+from standfast.spark.packing import ARRIVED, Place, pack_changes, pack_rows
 from standfast.spark.planning import plan
 from standfast.spark.shards import hashed, shard_keys, spark_hash
 from standfast.spark.spec import Spec
@@ -24,6 +24,7 @@ INPUTS = {
     "u": Input.table("u", {"k": "int64", "v": "float64"}, key="v"),
     "w": Input.stream("w", {"k": "string", "v": "int64", "ts": "timestamp"}, time="ts"),
 }
+TIME = pa.timestamp("us", "UTC")
 OVER = "OVER ({} ORDER BY ts RANGE BETWEEN :w PRECEDING AND CURRENT ROW)"
 SUMS, ALL_SUMS = (f"SELECT SUM(v) {OVER.format(by)} FROM w " for by in ("PARTITION BY k", ""))
 MARKS = f"SELECT k FROM w QUALIFY SUM(v) {OVER.format('PARTITION BY k')} > :t"
@@ -179,6 +180,35 @@ def test_every_shard_takes_part_in_every_micro_batch(n_shards: int) -> None:
     assert asked == (40 if n_shards == 4 else 0), "one bucket of two has the row"
     idle = packed(spec, 0, pa.table({"k": [0]}).slice(1))
     assert [(shard, chunk.kind) for shard, chunk in idle] == [(s, TICK) for s in everybody]
+
+
+def test_every_shard_takes_part_where_a_file_of_changes_is_empty() -> None:
+    """A micro-batch with nothing else said that there were no queries, in version 0."""
+    (idle,) = pack_changes([5, 7], [], Place(3, 1))
+    found = [(row["shard"], row["kind"], row["time_us"]) for row in idle.to_pylist()]
+    assert found == [(5, TICK, NO_TIME), (7, TICK, NO_TIME)]
+
+
+def test_spark_is_given_no_more_at_once_than_it_can_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk that all shards store is written out for each: 300 MB for eight ended the job."""
+    inputs = {name: INPUTS[name] for name in ("s", "d")}
+    band = "SELECT * FROM s a JOIN d b ON a.v - b.v BETWEEN :lo AND :hi"
+    spec = Spec(inputs, {"q": band}, {}, "pairs", 4)
+    row = pa.table({"k": [1], "name": ["x" * 1000], "v": [0.5], "id": [1]})
+    rows = pa.concat_tables([row] * 40).append_column(ARRIVED, pa.array([0] * 40, TIME))
+
+    def given() -> list[pa.RecordBatch]:
+        batches = rows.combine_chunks().to_batches(max_chunksize=2)
+        return list(pack_rows(spec.brief, [0, 1, 2, 3], 0, batches, Place(0, 0)))
+
+    (whole,) = given()
+    assert whole.nbytes > 4 * 40_000, "a copy for each shard"
+    monkeypatch.setattr("standfast.spark.packing.GIVEN_BYTES", 50_000)
+    assert max(batch.nbytes for batch in given()) < 51_000
+    monkeypatch.setattr("standfast.spark.packing.GATHERED_BYTES", 10_000)
+    pieces = given()
+    assert max(len(body.as_py()) for batch in pieces for body in batch["body"]) < 10_000
+    assert sum(sum(batch["n_rows"].to_pylist()) for batch in pieces) == 4 * 40
 
 
 def test_the_hash_is_that_of_spark() -> None:

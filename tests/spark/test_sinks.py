@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from standfast.spark import Source, attached
 from standfast.spark.run import told
-from standfast.spark.sinks import MARK, STATIC, answers, once
+from standfast.spark.sinks import MARK, STATIC, WHOLE, answers, letters, once
 from standfast.spark.state import WrongState
 
 FILTER = "SELECT * FROM live WHERE v BETWEEN :lo AND :hi"
@@ -42,6 +42,32 @@ def start(spark: SparkSession, tmp_path: Path) -> Callable[[str], list[int]]:
         return sorted(row["event"] for row in found)
 
     return started
+
+
+@pytest.fixture
+def unmarked(spark: SparkSession) -> Iterator[None]:
+    """A session that replaces partitions one by one and marks no folder as whole."""
+    mode, mark = "spark.sql.sources.partitionOverwriteMode", tuple(WHOLE)[1]
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    spark.conf.set(mode, "dynamic")
+    hadoop.set(mark, "false")
+    yield
+    spark.conf.unset(mode)
+    hadoop.unset(mark)
+
+
+@pytest.mark.usefixtures("unmarked")
+def test_a_micro_batch_replaces_itself_and_is_read_whatever_the_session_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """No answer was ever found, as none was known to be whole, and old letters stayed."""
+    rows, queries = [(7, 1.0), (None, 1.0)], spark.createDataFrame([("f", 1, 0.0, 9.0)], QUERIES)
+    for n_letters in (1, 0):
+        live = spark.createDataFrame(rows[: 1 + n_letters], "id bigint, v double")
+        job = attached(spark, {"live": Source(live, id="id")}, {"f": FILTER}, queries, shards=1)
+        once(job, tmp_path / "out")(job.everything, 0)
+        assert [row["event"] for row in answers(spark, job, tmp_path / "out").collect()] == [7]
+        assert letters(spark, job, tmp_path / "out").count() == n_letters
 
 
 def test_a_folder_is_refused_to_another_checkpoint_and_open_to_its_own(

@@ -44,8 +44,10 @@ from standfast.spark.wire import (
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-# Rows of a task that are cut into chunks together.
-GATHERED = 1 << 17
+# Rows of a task that are cut into chunks together: so many, or with so many bytes.
+GATHERED, GATHERED_BYTES = 1 << 17, 1 << 26
+# Bytes of chunks that Spark is given at once, if there are several; it takes less than 2^31.
+GIVEN_BYTES = 1 << 26
 ARRIVED = "standfast arrived"  # the time of the micro-batch, the same for all its rows
 BATCH_BITS, TASK_BITS, ROW_BITS = 24, 14, 25  # of the number of an event that has no id
 _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(), "binary": pa.binary()}
@@ -117,14 +119,14 @@ def pack_rows(
                 n_chunks += 1
                 met.update(shards)
                 rows += [(keys[s], chunk._replace(owned=s == owner)) for s in shards]
-        yield _batch(rows)
+        yield from _batches(rows)
     # Every shard takes part in every micro-batch. It knows whether the state fits the job, has to
     # answer for what the job started with, and tells how much it holds.
     time = latest if latest is not None and latest >= 0 else NO_TIME
     asked = [key for s, key in enumerate(keys) if time != NO_TIME or s not in met]
     if asked:
         tick = Chunk(TICK, number, 0, place.task, 0, False, 0, time, b"")
-        yield _batch([(key, tick) for key in asked])
+        yield from _batches([(key, tick) for key in asked])
 
 
 class Notes(NamedTuple):
@@ -164,19 +166,24 @@ def pack_changes(
     keys: list[int], batches: Iterable[pa.RecordBatch], place: Place
 ) -> Iterator[pa.RecordBatch]:
     """The chunks of one task's changes of queries: all of them for every shard."""
-    for n, (table, arrived) in enumerate(_gathered(batches)):
+    n_chunks = 0
+    for n_chunks, (table, arrived) in enumerate(_gathered(batches), 1):
         table, unread = _read(table)
         rows = []
         if table.num_rows:
             body = to_ipc(table)
-            chunk = Chunk(CHANGES, 0, 0, place.task, n, False, table.num_rows, arrived, body)
+            chunk = Chunk(CHANGES, 0, 0, place.task, n_chunks, False, table.num_rows, arrived, body)
             rows += [(key, chunk._replace(owned=key == keys[0])) for key in keys]
         if unread.num_rows:
             body = _letters(unread["template"], unread["id"], unread[TEXT])
-            lost = Chunk(UNREAD, NO_INPUT, 0, place.task, n, True, unread.num_rows, arrived, body)
+            n_lost = unread.num_rows
+            lost = Chunk(UNREAD, NO_INPUT, 0, place.task, n_chunks, True, n_lost, arrived, body)
             others = lost._replace(owned=False, n_rows=0, body=b"")  # for them to take part
             rows += [(key, lost if key == keys[0] else others) for key in keys]
-        yield _batch(rows)
+        yield from _batches(rows)
+    if not n_chunks:  # an empty file of changes may be all that a micro-batch has
+        tick = Chunk(TICK, NO_INPUT, 0, place.task, 0, False, 0, NO_TIME, b"")
+        yield from _batches([(key, tick) for key in keys])
 
 
 def _read(table: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -216,7 +223,8 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, int
             yield _together(waiting)
             waiting = []
         waiting.append(batch)
-        if sum(b.num_rows for b in waiting) >= GATHERED:
+        n_rows, n_bytes = sum(b.num_rows for b in waiting), sum(b.nbytes for b in waiting)
+        if n_rows >= GATHERED or n_bytes >= GATHERED_BYTES:
             yield _together(waiting)
             waiting = []
     if sum(b.num_rows for b in waiting):
@@ -272,8 +280,21 @@ def _numbers(place: Place, first: int, n: int, name: str) -> pa.Array:
     return pa.array(base + first + np.arange(n, dtype=np.int64))
 
 
+def _batches(rows: list[tuple[int, Chunk]]) -> Iterator[pa.RecordBatch]:
+    """Chunks with the keys of their shards, as Spark moves them.
+
+    A chunk that goes to many shards is written out for each, so all together may be too large.
+    """
+    first = n_bytes = 0
+    for i, (_, chunk) in enumerate(rows):
+        if i > first and n_bytes + len(chunk.body) > GIVEN_BYTES:
+            yield _batch(rows[first:i])
+            first, n_bytes = i, 0
+        n_bytes += len(chunk.body)
+    yield _batch(rows[first:])
+
+
 def _batch(rows: list[tuple[int, Chunk]]) -> pa.RecordBatch:
-    """Chunks with the keys of their shards, as Spark moves them."""
     columns = [[key for key, _ in rows], *zip(*(chunk for _, chunk in rows), strict=True)]
     named = dict(zip(("shard", *Chunk._fields), columns, strict=True))
     return pa.RecordBatch.from_arrays(

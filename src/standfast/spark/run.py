@@ -11,12 +11,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, from_json, lit, when
@@ -41,6 +41,7 @@ TRY_AGAIN = (
     "the next start does this micro-batch again, from the checkpoint; if a file or a setting is "
     "wrong, mend it first"
 )
+GONE = "look whether memory was short; the next start goes on from the checkpoint"
 # Errors that only say that there was another one.
 _WRAPPERS = ("py4j.", "pyspark.errors.exceptions.captured.PythonException")
 
@@ -69,12 +70,22 @@ def run(
         _print(console, *summary(totals))
         _print(console, f"Answers: {pipeline.output.path}")
         return totals
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        if _is_gone(error):
+            raise JobFailed(f"Spark's Java is gone: {error}", hint=GONE) from error
         what, hint = told(error)
         raise JobFailed(what, hint=hint or "look at the pipeline file") from error
     finally:
         if spark is None:
-            used.stop()
+            with suppress(Py4JNetworkError, ConnectionError):  # it cannot be stopped any more
+                used.stop()
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether nobody answers any more; of a call under way Py4J says only which one it was."""
+    is_bare = re.fullmatch(r"An error occurred while calling \S+", str(error)) is not None
+    is_cut = type(error) is Py4JError and is_bare
+    return is_cut or isinstance(error, Py4JNetworkError | ConnectionError)
 
 
 def build(spark: SparkSession, pipeline: Pipeline) -> Job:

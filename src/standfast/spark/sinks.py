@@ -27,6 +27,11 @@ from standfast.spark.state import WrongState
 MARK = "_standfast"
 QUERY = "sql.streaming.queryId"  # Spark's name of the property
 STATIC = "static"  # in place of an id, where nothing streams
+# A folder is replaced as a whole and then marked as whole, whatever the session says.
+WHOLE = {
+    "partitionOverwriteMode": "static",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
+}
 
 
 def once(job: Job, path: str | PathLike[str]) -> Callable[[DataFrame, int], None]:
@@ -40,7 +45,8 @@ def once(job: Job, path: str | PathLike[str]) -> Callable[[DataFrame, int], None
             _claim(frame.sparkSession, fspath(path), query, batch)
             known.add(query)
         target = f"{fspath(path)}/batch={batch}"
-        frame.write.mode("overwrite").partitionBy("kind").parquet(target)
+        writer = frame.write.mode("overwrite").options(**WHOLE).partitionBy("kind")
+        writer.parquet(target)
 
     return write
 
