@@ -153,7 +153,7 @@ class CollectiveIndex:
     def refresh(self, keys: Int64s, *, anew: Int64s) -> None:
         """Rows of `keys` came; of `anew` rows went, came late, or are counted from another start.
 
-        Each key is in at most one of the two, or in both.
+        Neither names a key twice; a key may be in both.
         """
         self._make_room()
         _refresh(
