@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from random import Random
 
 import numpy as np
@@ -12,6 +13,7 @@ from standfast.indexes.collective_index import LATEST, NEVER, CollectiveIndex
 from standfast.indexes.key_rows import KeyRows
 from standfast.indexes.keys import LEAST
 from standfast.indexes.level_times import FAN, NO_LEVEL, LevelTimes, keys_between, put
+from standfast.operators.key_threshold.totals import IndexedTotals
 
 MOST = np.iinfo(np.int64).max
 
@@ -84,6 +86,33 @@ def test_the_levels_asked_are_within_the_relaxed_bound(per_size, epsilon):
         assert more == LATEST or index.reach(more)[0] >= v
         assert index.reach(less)[1] <= v + 1
     assert np.all((late == LATEST) <= (bounds < 1))
+
+
+@pytest.mark.parametrize("per_size", [1, 2, 3, 16, 32])
+def test_the_levels_asked_are_within_the_relaxed_bound_up_to_the_end_of_int64(per_size):
+    """Levels ended at 2^55: a sum of 2^55 was named for a threshold of 2^62."""
+    index = CollectiveIndex(KeyRows(np.int64), counts=False, per_size=per_size)
+    bounds = np.array([2**power + more for power in range(40, 63) for more in (-1, 0, 1)])
+    bounds = np.append(bounds, [MOST - 1, MOST])
+    late, early, _, _ = index.levels_for(bounds, bounds)
+    share = Fraction(1, 4) if per_size == 1 else 1 - Fraction(2, per_size + 2)
+    for v, below, above in zip(bounds.tolist(), late.tolist(), early.tolist(), strict=True):
+        assert int(index._farthest[below]) <= v
+        assert int(index._nearest[below]) > v * share
+        # The keys on a level have less than 2^62; a sum of int64 is never beyond its end.
+        most = int(index._farthest[above]) if above != NO_LEVEL else MOST + 1
+        assert most <= (v + 1) / share
+
+
+def test_a_relaxed_answer_of_a_large_threshold_is_relaxed_by_its_share_only():
+    totals = IndexedTotals(counts=False, is_float=False)
+    values = np.array([2**55 + 1, 2**61, 2**61 + 2**60], np.int64)
+    totals.insert(np.arange(3), np.ones(3, np.int64), values, 0)
+    totals.serve(np.array([2**61, 2**62, 0]), np.array([MOST, MOST, 2**56]))
+    for place, wanted in enumerate([[1, 2], [], [0]]):
+        found, _ = totals.ask(np.array([place]), np.array([1]), exact=False)
+        assert sorted(found.keys.tolist()) == wanted
+    totals.check()
 
 
 def test_bounds_without_an_end_ask_for_no_level():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from random import Random
 
 import numpy as np
@@ -110,6 +111,23 @@ def test_late_rows_of_a_batch_move_the_rows_behind_the_first_of_them_once(monkey
         for n_late, n_later in ((1, 1), (1, 9), (30, 9)):
             written = written_for(monkeypatch, kind, n_rows, n_late, n_later)
             assert written == 3 * [n_late + n_later]
+
+
+@pytest.mark.parametrize("time", [3, 9])
+def test_a_row_takes_no_memory_for_keys_that_it_is_not_of(time):
+    # A late one did: two arrays by key were made for it.
+    rows, n_keys = KeyRows(np.int64), 20_000
+    numbers = np.tile(np.arange(n_keys), 2)
+    rows.insert(numbers, np.repeat([0, 5], n_keys), numbers)
+    few = np.zeros(1, np.int64)
+    for more in (6, 4, 5, 7):  # compiled, and with room
+        rows.insert(few, few + more, few)
+    tracemalloc.start()
+    rows.insert(few, few + time, few)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    rows.check()
+    assert most < n_keys
 
 
 def test_totals_are_right_when_late_rows_and_others_come_together():

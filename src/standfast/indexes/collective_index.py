@@ -52,7 +52,6 @@ Bounds = npt.NDArray[Any]  # int64, or float64 for sums of those
 PER_SIZE = 32
 LATEST = -2  # the level of the latest rows
 NEVER = -3
-MOST_SIZES = 50
 SPARE = 2  # units that rounding may cost
 MOST_UNITS = 2.0**51
 SMALLEST = 2.0**-1000
@@ -96,8 +95,9 @@ class CollectiveIndex:
         self._unit = 1.0
         self._marks = np.zeros(0, np.int64)  # total + p when the levels were last set
         self._is_odd = np.zeros(0, np.bool_)
-        sizes = np.repeat(np.arange(MOST_SIZES), per_size)
-        steps = np.tile(np.arange(per_size), MOST_SIZES)
+        n_sizes = (2**63 // per_size).bit_length() - 1  # as far as int64 goes
+        sizes = np.repeat(np.arange(n_sizes), per_size)
+        steps = np.tile(np.arange(per_size), n_sizes)
         self._nearest = (per_size * ((1 << sizes) - 1) + (steps << sizes)) + 1  # of each level
         self._farthest = self._nearest + (1 << sizes) - 1
         self._places: dict[int, int] = {}  # of the levels in use, in `times`
@@ -153,7 +153,7 @@ class CollectiveIndex:
     def refresh(self, keys: Int64s, *, anew: Int64s) -> None:
         """Rows of `keys` came; of `anew` rows went, came late, or are counted from another start.
 
-        Each key is in at most one of the two, or in both.
+        Neither names a key twice; a key may be in both.
         """
         self._make_room()
         _refresh(

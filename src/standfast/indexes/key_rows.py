@@ -77,12 +77,14 @@ class KeyRows:
         self.n_rows = 0
         self._used = 0
         self._counts = np.zeros(0, np.int64)  # by key, all 0 between calls
+        self._lates = np.zeros(0, np.int64)  # by key, all NONE_LATE between calls
         self.rows = _empty(0, 0, kind)
 
     def insert(self, numbers: Int64s, times: Int64s, values: npt.NDArray[Any]) -> Came:
         """Take in rows whose times ascend. Keys are numbered from 0; room for them is made here.
 
-        Nothing is done for each key that has no rows here, and nothing is sorted.
+        Nothing is done for each key that has no rows here, and nothing is sorted but the keys of
+        late rows.
         """
         if not numbers.size:
             return Came(NOTHING, NOTHING)
@@ -92,10 +94,9 @@ class KeyRows:
         late = np.empty(numbers.size, np.int64)
         late = late[: _append(self.rows, numbers, times, values, late)]
         if late.size:
-            lates = np.full(self.rows.begins.size, NONE_LATE)
-            gaps = np.bincount(numbers[late], minlength=lates.size)
-            _put_back(self.rows, numbers, times, values, late, gaps, lates)
-            _total_again(self.rows, touched, lates)
+            np.add.at(self._counts, numbers[late], 1)
+            _put_back(self.rows, numbers, times, values, late, self._counts, self._lates)
+            _total_again(self.rows, touched, self._lates)
             anew = np.union1d(anew, numbers[late])
         self.n_rows += numbers.size
         return Came(touched, anew)
@@ -121,12 +122,14 @@ class KeyRows:
             array[numbers] = 0
 
     def memory_bytes(self) -> int:
-        return sum(array.nbytes for array in self.rows[:-1]) + self._counts.nbytes
+        own = self._counts.nbytes + self._lates.nbytes
+        return sum(array.nbytes for array in self.rows[:-1]) + own
 
     def check(self) -> None:
         rows = self.rows
         check_blocks(rows)
         assert not self._counts.any(), "rows of a batch are still counted"
+        assert np.all(self._lates == NONE_LATE), "late rows of a batch are still known"
         assert self.n_rows == int(np.sum(rows.ends - rows.firsts)), "rows are miscounted"
         for k in range(rows.begins.size):
             block = slice(rows.firsts[k], rows.ends[k])
@@ -155,6 +158,7 @@ class KeyRows:
         }
         self.rows = self.rows._replace(**longer)
         self._counts = np.zeros(self.rows.begins.size, np.int64)
+        self._lates = np.full(self.rows.begins.size, NONE_LATE)
 
     def _make_blocks(self, touched: Int64s, counts: Int64s) -> Int64s:
         """Blocks with room for so many more rows; which of these keys were moved for that."""
@@ -260,8 +264,8 @@ def _put_back(
 ) -> None:  # fmt: skip
     """Put late rows in their place, the latest first, so that each row behind them moves once.
 
-    `gaps` has how many are left of each key: so far do its rows move. `lates` becomes the first
-    place of each key where one was put; before it totals are right.
+    `gaps` has how many are left of each key, none in the end: so far do its rows move. `lates`
+    becomes the first place of each key where one was put; before it totals are right.
     """
     for j in range(late.size - 1, -1, -1):
         i = late[j]
@@ -286,7 +290,10 @@ def _put_back(
 
 @kernel
 def _total_again(rows: Rows, keys: Int64s, lates: Int64s) -> None:
-    """Take the totals of keys again from their first late row on; their masses are right."""
+    """Take the totals of keys again from their first late row on, which is forgotten.
+
+    Their masses are right.
+    """
     for k in keys:
         if rows.values.size and lates[k] < NONE_LATE and rows.masses[k] < rows.limit:
             total = rows.before[lates[k]]
@@ -294,6 +301,7 @@ def _total_again(rows: Rows, keys: Int64s, lates: Int64s) -> None:
                 rows.before[i] = total
                 total += rows.values[i]
             rows.totals[k] = total
+        lates[k] = NONE_LATE
 
 
 @kernel
