@@ -239,7 +239,8 @@ def _tried(
             result = call(part.select(columns))
         except StandfastError as error:
             if part.num_rows == 1 or is_lacking:
-                _refuse(outcome, group.name, part, error.message)
+                # The row of this call is none that anybody else knows.
+                _refuse(outcome, group.name, part, error.message.replace(" in row 0", "", 1))
             else:
                 half = part.num_rows // 2
                 waiting += [(part.slice(half), False), (part.slice(0, half), False)]

@@ -22,8 +22,8 @@ def check_same(way: AggregateStrategy, fresh: AggregateStrategy) -> None:
         for first in range(head, tail):
             lasts = np.unique(np.append(np.arange(first, min(first + 8, tail)), tail - 1))
             firsts, lanes = np.full(lasts.size, first), np.full(lasts.size, lane)
-            one = way.read(lanes * 0 + slot, lanes, firsts, lasts)
-            other = fresh.read(lanes * 0 + slot, lanes, firsts, lasts)
+            one = way.answers(lanes * 0 + slot, lanes, firsts, lasts)
+            other = fresh.answers(lanes * 0 + slot, lanes, firsts, lasts)
             assert np.array_equal(one.known, other.known), "a window lost its values"
             same = np.isclose(one.values, other.values, rtol=1e-9, atol=slack, equal_nan=True)
             assert np.all(same | ~one.known), "a window reads unlike its rows"
