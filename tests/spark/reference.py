@@ -162,7 +162,8 @@ class Embedded:
         try:
             group.add(table_of(CHANGE_COLUMNS, [row]).select(["id", *holes]))
         except StandfastError as error:
-            return self._refused(row, error.message)
+            # Added alone it is row 0, which a job does not say.
+            return self._refused(row, error.message.replace(" in row 0", "", 1))
         self._asked[template, identity] = holes
         self._since[template, identity] = self.registry
         return "added"
