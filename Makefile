@@ -3,8 +3,8 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 READY := .venv/ready
-# One more than two cores: tests of Spark jobs wait most of the time. With two more it took longer.
-WORKERS ?= 3
+# Two more than two cores: tests of Spark jobs wait for Java most of the time.
+WORKERS ?= 4
 PYTEST := $(BIN)/python -m pytest
 # The kernels as plain Python, which notices an index out of bounds: structures, ways, and the laws that
 # hold answers against their definition, at the small size. The other laws go through the same kernels

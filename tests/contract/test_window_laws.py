@@ -8,6 +8,7 @@ from itertools import product
 from random import Random
 
 import pytest
+from tests.contract.laws import SMALL
 from tests.contract.window_worlds import (
     FUNCTIONS,
     LATENESS,
@@ -30,7 +31,7 @@ from tests.contract.window_worlds import (
 
 from standfast import Engine
 
-SEEDS, FEW = 3, 1
+SEEDS, FEW = 2 if SMALL else 3, 1
 # What each law over histories takes: how many seeds, and how long a history.
 LAWS = {
     "match": (SEEDS, 14),
