@@ -19,9 +19,5 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A long test that came last would leave all cores but its own idle; one Spark serves all."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-    early = "long", "xdist_group"
-    items.sort(key=lambda item: all(item.get_closest_marker(mark) is None for mark in early))
+    """A long test that came last would leave all cores but its own idle."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
