@@ -32,10 +32,10 @@ demo: $(READY)
 test: test-jit test-nojit
 
 test-jit: $(READY)
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not sweep" --ignore tests/test_tidy.py
+	$(PYTEST) -n $(WORKERS) --dist loadscope -m "not sweep" --ignore tests/test_tidy.py
 
 test-nojit: $(READY)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -n $(WORKERS) --dist worksteal -m "not large and not sweep" $(PLAIN_SUITE)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -n $(WORKERS) --dist loadscope -m "not large and not sweep" $(PLAIN_SUITE)
 
 test-spark: $(READY)
 	$(PYTEST) -m sweep
