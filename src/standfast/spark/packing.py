@@ -218,16 +218,17 @@ def _decoded(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, int]]:
     """Rows of several batches together, unless they are from other files, and when they arrived."""
     waiting: list[pa.RecordBatch] = []
+    n_rows = n_bytes = 0
     for batch in batches:
         if waiting and batch.schema.metadata != waiting[0].schema.metadata:
             yield _together(waiting)
-            waiting = []
+            waiting, n_rows, n_bytes = [], 0, 0
         waiting.append(batch)
-        n_rows, n_bytes = sum(b.num_rows for b in waiting), sum(b.nbytes for b in waiting)
+        n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + batch.nbytes
         if n_rows >= GATHERED or n_bytes >= GATHERED_BYTES:
             yield _together(waiting)
-            waiting = []
-    if sum(b.num_rows for b in waiting):
+            waiting, n_rows, n_bytes = [], 0, 0
+    if n_rows:
         yield _together(waiting)
 
 
