@@ -30,7 +30,7 @@ from tests.spark.world import write_history
 SHARDS = 2
 LOCAL = "local[2,4]"  # two cores, and a task may fail three times
 TARGETS = ("driver", "executor", "host", "worker")
-STEP_SECONDS = 0.002
+STEP_SECONDS, CLOSE_STEP_SECONDS = 0.05, 0.002  # the second for moments, which are short
 PATIENCE_SECONDS = 300.0
 GONE_SECONDS = 60.0
 
@@ -182,7 +182,7 @@ class Run:
             # To choose takes a while, in which the moment may have gone.
             return bool(chosen) and is_now(self.watched)
 
-        self._wait_for(is_ready, f"the moment of {kill}", alive=True)
+        self._wait_for(is_ready, f"the moment of {kill}", CLOSE_STEP_SECONDS, alive=True)
         return struck(kill, self.watched, chosen)
 
     def _targets(self, target: str) -> list[Process]:
@@ -200,7 +200,10 @@ class Run:
         chosen = processes.busiest(among, self._rng) if among else None
         return [] if chosen is None else [chosen]
 
-    def _wait_for(self, is_so: Callable[[], bool], what: str, *, alive: bool = False) -> None:
+    def _wait_for(
+        self, is_so: Callable[[], bool], what: str, step: float = STEP_SECONDS, *,
+        alive: bool = False,
+    ) -> None:  # fmt: skip
         end = time.monotonic() + PATIENCE_SECONDS
         while not is_so():
             if alive and self._driver.poll() is not None:
@@ -209,7 +212,7 @@ class Run:
                 raise Stopped(f"the job {done} before {what}")
             if time.monotonic() > end:
                 raise Stopped(f"waited {PATIENCE_SECONDS:.0f} s for {what}: {self._log()}")
-            time.sleep(STEP_SECONDS)
+            time.sleep(step)
 
     def _started(self) -> subprocess.Popen[bytes]:
         self._starts += 1
