@@ -32,7 +32,9 @@ SHARE_SPARK = {
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A long test that came last would leave all cores but its own idle."""
-    items.sort(key=lambda item: (not shares_spark(item.nodeid), not item.get_closest_marker("long")))
+    items.sort(
+        key=lambda item: (not shares_spark(item.nodeid), not item.get_closest_marker("long"))
+    )
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and not shares_spark(item.nodeid):
             raise pytest.UsageError(f"{item.nodeid} uses `spark`: name its file in SHARE_SPARK")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from standfast.errors import BadInput
 from standfast.model.stream import Input
 from standfast.model.template import Template
+from standfast.spark import packing
 from standfast.spark.brief import EVENT, Brief
 from standfast.spark.outputs import form_of
 from standfast.spark.packing import ARRIVED, Place, pack_changes, pack_rows
@@ -209,6 +212,31 @@ def test_spark_is_given_no_more_at_once_than_it_can_take(monkeypatch: pytest.Mon
     pieces = given()
     assert max(len(body.as_py()) for batch in pieces for body in batch["body"]) < 10_000
     assert sum(sum(batch["n_rows"].to_pylist()) for batch in pieces) == 4 * 40
+
+
+def test_a_batch_that_waits_for_others_is_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that waited were weighed for each that came: small batches of Spark cost their square."""
+    n_weighed = 0
+
+    class Weighed:
+        def __init__(self, batch: pa.RecordBatch) -> None:
+            self.batch = batch
+
+        def __getattr__(self, name: str) -> object:
+            nonlocal n_weighed
+            n_weighed += name == "nbytes"
+            return getattr(self.batch, name)
+
+    together = packing._together
+    monkeypatch.setattr(packing, "_together", lambda some: together([one.batch for one in some]))
+    spec = Spec({"s": INPUTS["s"]}, {"q": "SELECT * FROM s WHERE v > :x"}, {}, "pairs", 1)
+    row = pa.table({"k": [1], "name": ["x"], "v": [0.5], "id": [1]})
+    rows = pa.concat_tables([row] * 300).append_column(ARRIVED, pa.array([0] * 300, TIME))
+    batches = [Weighed(batch) for batch in rows.to_batches()]
+    assert len(batches) == 300
+    (given,) = pack_rows(spec.brief, [0], 0, cast(list[pa.RecordBatch], batches), Place(0, 0))
+    assert given["n_rows"].to_pylist() == [300]
+    assert n_weighed == 300
 
 
 def test_the_hash_is_that_of_spark() -> None:
