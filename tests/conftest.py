@@ -24,8 +24,8 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 SHARE_SPARK = {
     f"tests/spark/{name}.py"
     for name in (
-        "test_arriving", "test_attach", "test_first_state", "test_homes", "test_sinks",
-        "test_unread",
+        "test_arriving", "test_attach", "test_first_state", "test_homes", "test_jobs_in_files",
+        "test_sinks", "test_unread",
     )
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -168,6 +169,26 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines(tmp_path):
         f"{file}:11: [inputs.supply] id takes text, got 1\n  hint: give text\n"
         f"{file}:46: [job] has the unknown key 'shreds'\n  hint: did you mean 'shards'?"
     )
+
+
+@pytest.mark.parametrize(("key", "section"), [("out", "output"), ("checkpoint", "job")])
+def test_a_folder_that_one_may_not_write_into_is_a_mistake(tmp_path, monkeypatch, key, section):
+    """Spark found out after a whole micro-batch, or a trace ended the job."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != closed)
+    line, what, hint = _mistake_after(tmp_path, f'= "{key}"', f'= "closed/{key}/deep"')
+    assert line.endswith(f'"closed/{key}/deep"')
+    assert what.startswith(f"[{section}] ")
+    assert what.endswith(f" cannot be written to: you may not write into {closed}")
+    assert hint == "name another folder, or have its owner let you in"
+
+
+def test_no_time_at_all_is_a_length_of_time(tmp_path):
+    """`attach` took a watermark of nothing, and the file did not."""
+    text = GOOD.replace('"10 minutes"', '"0 seconds"').replace('"5 seconds"', '"0 seconds"')
+    job = read_pipeline(_file(tmp_path, text)).job
+    assert (job.trigger, job.watermark) == ("0 seconds", "0 seconds")
 
 
 def test_an_input_that_no_template_reads_is_a_mistake(tmp_path):

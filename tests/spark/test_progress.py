@@ -111,8 +111,9 @@ def test_a_line_tells_one_batch():
     snapshot = Snapshot.of(_progress(3))
     assert snapshot is not None
     assert line(snapshot) == (
-        "batch 3: 100 rows in 200 ms (Spark 140, transfer 6, engine 40, state 14 ms), 500 rows/s, "
-        "1,000 queries (registry 13) affected 30 times, state 2.5 MB"
+        "batch 3: 100 rows in 200 ms (Spark 140, transfer 6, engine 40, state 14 ms), 500 rows/s "
+        "of 56 that come in, 1,000 queries (registry 13) affected 30 times, state 2.5 MB, "
+        "memory 12.0 kB"
     )
 
 

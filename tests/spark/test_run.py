@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from types import SimpleNamespace
 import pyarrow.dataset as ds
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
-from rich.console import Console
+from tests.spark.jobs_in_files import EXAMPLE, console_of, example
 from typer.testing import CliRunner
 
 import doc_names
@@ -27,7 +26,6 @@ from standfast.cli import app
 from standfast.spark import run as module
 from standfast.spark.run import private_folder
 
-EXAMPLE = ROOT / "examples" / "prices"
 LONGEST_S = 600  # a run that hangs is a failure, not a wait
 # Which trade affects which query of the example, by hand.
 PAIRS = {
@@ -62,17 +60,13 @@ class _Query:
         self.stops += 1
 
 
-def _console(*, terminal: bool) -> Console:
-    return Console(file=io.StringIO(), width=100, force_terminal=terminal)
-
-
 @pytest.fixture
 def fast(monkeypatch):
     monkeypatch.setattr(module, "LOOK_EVERY_S", 0.001)
 
 
 def test_a_query_that_ends_is_watched_to_its_end(fast):
-    query, console = _Query(3), _console(terminal=False)
+    query, console = _Query(3), console_of(terminal=False)
     with module._asked_to_stop() as stop:
         totals = module._watch(query, stop, console)
     assert (totals.n_batches, totals.counts["received"], query.stops) == (1, 2, 1)
@@ -81,11 +75,27 @@ def test_a_query_that_ends_is_watched_to_its_end(fast):
 
 
 def test_a_terminal_sees_live_figures(fast):
-    console = _console(terminal=True)
+    console = console_of(terminal=True)
     with module._asked_to_stop() as stop:
         module._watch(_Query(2), stop, console)
     assert "waiting for the first micro-batch" in console.file.getvalue()
     assert "2 used + 0 late" in console.file.getvalue()
+
+
+@pytest.mark.parametrize("looks", [3, 0])
+def test_a_query_that_fails_tells_what_it_did_before(fast, looks):
+    """What was counted was told only by jobs that came to their end."""
+    query, console = _Query(looks), console_of(terminal=False)
+    query.reports = query.reports[: min(looks, 1)]
+    query.exception = lambda: Exception(TRACE.format("standfast.errors.BadInput: too many"))
+    with module._asked_to_stop() as stop:
+        totals = module._watch(query, stop, console)
+    with pytest.raises(module.JobFailed, match=r"^the job stopped: too many\n  hint: the next"):
+        module._tell_end(query, totals, console, was_asked=False)
+    told = "rows: 2 received = 2 used + 0 late + 0 duplicate + 0 rejected\n"
+    assert (told in console.file.getvalue()) == (looks > 0)
+    module._tell_end(query, totals, console, was_asked=True)
+    assert console.file.getvalue().endswith("Stopped; the next start goes on from here.\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -95,7 +105,7 @@ def test_a_signal_asks_to_stop_and_the_second_interrupts(fast, number):
     with module._asked_to_stop() as stop:
         signal.raise_signal(number)
         assert stop.is_set()
-        totals = module._watch(query, stop, _console(terminal=False))
+        totals = module._watch(query, stop, console_of(terminal=False))
         assert (query.stops, totals.n_batches) == (1, 1)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
@@ -199,7 +209,7 @@ def test_what_java_throws_is_a_failure_of_the_job_too(monkeypatch):
     monkeypatch.setattr(module, "read_pipeline", lambda _: None)
     monkeypatch.setattr(module, "build", fail)
     with pytest.raises(module.JobFailed, match=r"^not so\n  hint: look at the pipeline file$"):
-        module.run("x", console=_console(terminal=False), spark=object())
+        module.run("x", console=console_of(terminal=False), spark=object())
 
 
 @pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError, Py4JError])
@@ -221,20 +231,12 @@ def test_a_java_that_is_gone_is_told_and_need_not_be_stopped(monkeypatch, error)
         r"^Spark's Java is gone: An error occurred while calling o1.x\n  hint: look whether memory"
     )
     with pytest.raises(module.JobFailed, match=said):
-        module.run("x", console=_console(terminal=False))
+        module.run("x", console=console_of(terminal=False))
 
 
 def test_the_documented_example_is_the_one_that_runs():
     shown = dict(doc_names.blocks((ROOT / "docs" / "pipeline.md").read_text()))
     assert shown["toml"] == (EXAMPLE / "pipeline.toml").read_text()
-
-
-def _example(folder: Path) -> Path:
-    """A copy of the example that writes to its own folder."""
-    shutil.copytree(EXAMPLE, folder)
-    file = folder / "pipeline.toml"
-    file.write_text(file.read_text().replace("../../demo-output/prices/", ""))
-    return file
 
 
 def _command(*words: object) -> list[str]:
@@ -275,7 +277,7 @@ def test_a_job_that_is_stopped_goes_on_at_the_next_start(tmp_path):
 
     The stock is named after the trades here; as it is no stream, it is there before them.
     """
-    file = _example(tmp_path / "prices")
+    file = example(tmp_path / "prices")
     text = file.read_text()
     stock = text[text.index("[inputs.stock]") : text.index("[inputs.trades]")]
     file.write_text(
@@ -307,6 +309,8 @@ def test_a_job_that_is_stopped_goes_on_at_the_next_start(tmp_path):
         timeout=LONGEST_S,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+    going_on = "Going on from the checkpoint; not read again, being no stream: [inputs.stock]\n"
+    assert (going_on in before, going_on in done.stdout) == (False, True)
     assert "batch 1: 4 rows in" in done.stdout
     assert _counts(before) + _counts(done.stdout) == Counter(COUNTS)
     pairs, reasons = _written(file.parent / "answers")
@@ -360,7 +364,7 @@ def _with_window(file: Path, folder: Path) -> Path:
 
 @pytest.mark.sweep
 def test_a_job_of_static_rows_is_one_pass_that_can_be_repeated(tmp_path):
-    file = _example(tmp_path / "prices")
+    file = example(tmp_path / "prices")
     text = file.read_text().replace("stream = false", "")
     text = text.replace('path = "trades"', 'path = "trades"\nstream = false')
     text = re.sub(r'path = "(stock|queries)"', r'path = "\1"\nstream = false', text)

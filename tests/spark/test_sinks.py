@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from standfast.errors import BadInput
 from standfast.spark import Source, attached
 from standfast.spark.run import told
 from standfast.spark.sinks import MARK, STATIC, WHOLE, answers, letters, once
@@ -103,3 +104,16 @@ def test_a_pass_over_static_frames_can_be_repeated_but_not_into_the_folder_of_a_
     (tmp_path / "out" / MARK / STATIC).rename(tmp_path / "out" / MARK / "id of a stream")
     with pytest.raises(WrongState, match="has the answers of another checkpoint"):
         once(job, tmp_path / "out")(job.everything, 0)
+
+
+def test_what_this_sink_could_not_write_or_read_again_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Answers under a name that Spark takes for a pattern were written and never found again."""
+    live = spark.createDataFrame([(7, 1.0)], "id bigint, v double")
+    job = attached(spark, {"live": Source(live, id="id")}, {"f": FILTER}, shards=1)
+    with pytest.raises(BadInput, match=r"the folder .*out\[1\] could not be read again"):
+        once(job, tmp_path / "out[1]")
+    with pytest.raises(BadInput, match=r"hint: write job\.everything"):
+        once(job, tmp_path / "out")(job.answers, 0)
+    assert list(tmp_path.iterdir()) == []

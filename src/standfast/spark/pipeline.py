@@ -246,7 +246,7 @@ def _changes(given: DataFrame | Source, spec: Spec) -> DataFrame:
 def _check_asked(spec: Spec, sources: Mapping[str, Source]) -> None:
     """Refuse what cannot be asked; of a column that was left out say so."""
     try:
-        assert spec.output.schema
+        _ = spec.output.schema
     except UnsupportedQuery as error:
         asked = re.search(r": an unknown column: (?:\w+\.)?\"?(\w+)", error.message)
         found = unusable(sources).get(asked[1].casefold()) if asked else None

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from standfast.spark.pipeline_file import Pipeline, Rows
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-_PATTERN = re.compile(r"[*?\[{]")
+PATTERN = re.compile(r"[*?\[\]{}\\]")  # what Spark takes for more than a name
+NO_PATTERN = "Spark takes * ? [ ] { } and \\ for patterns when it reads; name another folder"
 PARSED_FORMATS = ("csv", "json")  # formats in which a row may be there and not be readable
 CORRUPT = "columnNameOfCorruptRecord"
 _MODES = ("permissive", "failfast")
@@ -28,7 +29,7 @@ _MODES = ("permissive", "failfast")
 
 def check_source(section: Section, path: str, *, stream: bool) -> None:
     """Note a path where there is nothing, or nothing that a stream can be read from."""
-    if not path or ADDRESS.match(path) or _PATTERN.search(path):
+    if not path or ADDRESS.match(path) or PATTERN.search(path):
         return
     if not os.path.exists(path):
         hint = "paths are relative to the folder of the pipeline file"
@@ -103,10 +104,10 @@ def _check_folders(output: Section, job: Section, pipeline: Pipeline) -> None:
     for section, key, path in written:
         if not path:
             continue
-        file = _file_on_the_way(path)
-        if file:
-            what = f"{section.title} {key} cannot be a folder: {file} is a file"
-            section.wrong(key, what, "name a folder; it is made if it is not there")
+        if key == "path" and PATTERN.search(path):
+            what = f"{section.title} {key} has a character of patterns: {path}"
+            section.wrong(key, what, NO_PATTERN)
+        _check_folder(section, key, path)
         for title, rows in read.items():
             if _is_inside(path, rows):
                 what = f"{section.title} {key} lies in the folder that {title} is read from"
@@ -116,12 +117,17 @@ def _check_folders(output: Section, job: Section, pipeline: Pipeline) -> None:
         job.wrong("checkpoint", what, "name another folder")
 
 
-def _file_on_the_way(path: str) -> str | None:
-    """The file that stands where a folder should be, if there is one."""
+def _check_folder(section: Section, key: str, path: str) -> None:
+    """Note a folder of this machine that cannot be made, or that nobody may write into."""
     if ADDRESS.match(path):
-        return None
+        return
     nearest = next(p for p in (Path(path), *Path(path).parents) if p.exists())
-    return None if nearest.is_dir() else str(nearest)
+    if not nearest.is_dir():
+        what = f"{section.title} {key} cannot be a folder: {nearest} is a file"
+        section.wrong(key, what, "name a folder; it is made if it is not there")
+    elif not os.access(nearest, os.W_OK | os.X_OK):
+        what = f"{section.title} {key} cannot be written to: you may not write into {nearest}"
+        section.wrong(key, what, "name another folder, or have its owner let you in")
 
 
 def _is_inside(path: str, rows: Rows) -> bool:

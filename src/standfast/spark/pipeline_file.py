@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from standfast.errors import StandfastError
@@ -31,6 +31,7 @@ from standfast.spark.shards import MOST_SHARDS
 from standfast.spark.toml_text import Document, Section
 
 FILE_FORMATS = ("parquet", "csv", "json", "orc")
+DESCRIBED_FORMATS = ("parquet", "orc")  # formats of files that say which columns they have
 _TICKS: dict[str, Kind] = {"timestamp": "timestamp", "value": "int64"}
 # Formats whose columns are not ours to choose.
 FIXED_SCHEMAS: dict[str, dict[str, Kind]] = {"rate": _TICKS, "rate-micro-batch": _TICKS}
@@ -50,7 +51,7 @@ _SECTIONS = {
 # Columns of a CSV file are found by their place; a header of other names is then an error.
 _CSV_OPTIONS = {"header": "true", "enforceSchema": "false"}
 _SCHEMA_HINT = 'name the columns in their order: schema = { id = "int64", price = "float64" }'
-_DURATION = re.compile(r"[1-9]\d{0,8} (millisecond|second|minute|hour|day)s?")
+_DURATION = re.compile(r"\d{1,9} (millisecond|second|minute|hour|day)s?")
 _HOLE_KINDS: dict[str, Kind] = {
     "int64": "int64", "float64": "float64", "timestamp": "timestamp", "string": "string",
     "duration": "int64",
@@ -66,6 +67,7 @@ class Rows:
     options: Mapping[str, str]
     schema: Mapping[str, Kind]
     stream: bool
+    line: int = field(default=1, compare=False)  # of the schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ class JobSpec:
 class Pipeline:
     """Everything that a pipeline file says."""
 
+    file: str
     master: str
     conf: Mapping[str, str]
     inputs: Mapping[str, InputSpec]
@@ -145,7 +148,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     queries = _queries(sections["queries"], base, parsed)
     output = _output(sections["output"], base)
     job = _job(sections["job"], base, file.stem)
-    pipeline = Pipeline(master, conf, inputs, templates, queries, output, job)
+    pipeline = Pipeline(document.file, master, conf, inputs, templates, queries, output, job)
     if not document.mistakes:
         check_together(sections, pipeline, declared)
     document.finish()
@@ -185,7 +188,7 @@ def _rows(section: Section, base: Path, schema: Mapping[str, Kind] | None = None
         return Rows(format, path, options, FIXED_SCHEMAS[format], stream)
     is_needed = format == "csv" or schema is None
     columns = _schema(section.table("schema", needed=_SCHEMA_HINT if is_needed else ""))
-    return Rows(format, path, options, columns or schema or {}, stream)
+    return Rows(format, path, options, columns or schema or {}, stream, section.line("schema"))
 
 
 def _schema(section: Section) -> dict[str, Kind]:

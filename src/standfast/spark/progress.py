@@ -142,9 +142,10 @@ def line(snapshot: Snapshot) -> str:
     return (
         f"batch {snapshot.batch}: {snapshot.counts['received']:,} rows in "
         f"{snapshot.batch_ms:,.0f} ms ({_split(snapshot)}), "
-        f"{snapshot.processing_rate:,.0f} rows/s, {snapshot.levels['queries']:,} queries "
-        f"(registry {snapshot.levels['registry']}) affected {snapshot.counts['affected']:,} times, "
-        f"state {size(snapshot.levels['state_bytes'])}"
+        f"{snapshot.processing_rate:,.0f} rows/s of {snapshot.input_rate:,.0f} that come in, "
+        f"{snapshot.levels['queries']:,} queries (registry {snapshot.levels['registry']}) affected "
+        f"{snapshot.counts['affected']:,} times, state {size(snapshot.levels['state_bytes'])}, "
+        f"memory {size(snapshot.levels['memory_bytes'])}"
     )
 
 

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, from_json, lit, when
 from pyspark.sql.streaming.query import StreamingQuery
@@ -26,15 +26,24 @@ from rich.console import Console
 from rich.live import Live
 
 from standfast.errors import StandfastError
+from standfast.model.names import did_you_mean
 from standfast.model.query import Kind
 from standfast.spark.arriving import TEXT
 from standfast.spark.pipeline import Job, attached
 from standfast.spark.pipeline_checks import CORRUPT, PARSED_FORMATS
-from standfast.spark.pipeline_file import AVAILABLE_NOW, FILE_FORMATS, Pipeline, Rows, read_pipeline
+from standfast.spark.pipeline_file import (
+    AVAILABLE_NOW,
+    DESCRIBED_FORMATS,
+    FILE_FORMATS,
+    Pipeline,
+    Rows,
+    read_pipeline,
+)
 from standfast.spark.progress import METRICS, Snapshot, Totals, line, live, summary
 from standfast.spark.session import session
-from standfast.spark.sinks import once
+from standfast.spark.sinks import files, once
 from standfast.spark.sources import SPARK_TYPES, Source
+from standfast.spark.toml_text import BadPipeline, Mistake
 
 LOOK_EVERY_S = 0.5
 TRY_AGAIN = (
@@ -90,6 +99,7 @@ def _is_gone(error: Exception) -> bool:
 
 def build(spark: SparkSession, pipeline: Pipeline) -> Job:
     """The job that a pipeline file describes, on frames that nobody has read yet."""
+    _check_columns(spark, pipeline)
     inputs = {}
     for name, spec in pipeline.inputs.items():
         found = frame(spark, spec.rows)
@@ -107,6 +117,38 @@ def build(spark: SparkSession, pipeline: Pipeline) -> Job:
         watermark=pipeline.job.watermark,
         strategies={name: spec.strategy for name, spec in pipeline.templates.items()},
     )
+
+
+def _check_columns(spark: SparkSession, pipeline: Pipeline) -> None:
+    """Refuse declared columns that no file has: Spark would read nulls and say nothing."""
+    mistakes = []
+    for name, spec in pipeline.inputs.items():
+        found = _columns_there(spark, spec.rows)
+        have = {column.casefold() for column in found}
+        for column in spec.rows.schema if found else ():
+            if column.casefold() not in have:
+                what = f"[inputs.{name}] no file at {spec.rows.path} has the column {column!r}"
+                hint = did_you_mean(column, found, what="columns")
+                mistakes.append(Mistake(spec.rows.line, what, hint))
+    if mistakes:
+        raise BadPipeline(pipeline.file, mistakes)
+
+
+def _columns_there(spark: SparkSession, rows: Rows) -> list[str]:
+    """The columns of files that say which they have; none, where there is no such file yet.
+
+    One file is asked, and all of them only if that one lacks something.
+    """
+    found: list[str] = []
+    for merge in ("false", "true") if rows.format in DESCRIBED_FORMATS else ():
+        reader = spark.read.format(rows.format).options(**rows.options, mergeSchema=merge)
+        try:
+            found = reader.load(rows.path).columns
+        except AnalysisException:
+            return []
+        if {column.casefold() for column in rows.schema} <= {c.casefold() for c in found}:
+            break
+    return found
 
 
 def frame(spark: SparkSession, rows: Rows) -> DataFrame:
@@ -167,23 +209,45 @@ def _batch(job: Job, pipeline: Pipeline) -> Totals:
 
 
 def _stream(job: Job, pipeline: Pipeline, console: Console) -> Totals:
-    private_folder(pipeline.job.checkpoint or "")
+    checkpoint = pipeline.job.checkpoint or ""
+    try:
+        private_folder(checkpoint)
+    except OSError as error:
+        hint = "name another folder as checkpoint = in [job]"
+        raise JobFailed(f"no checkpoint can be made: {error}", hint=hint) from error
+    still = [f"[inputs.{n}]" for n, spec in pipeline.inputs.items() if not spec.rows.stream]
+    still += [] if pipeline.queries.stream else ["[queries]"]
+    if still and _goes_on(job.compact.sparkSession, checkpoint):
+        what = ", ".join(still)
+        _print(console, f"Going on from the checkpoint; not read again, being no stream: {what}")
     trigger: dict[str, Any] = {"processingTime": pipeline.job.trigger}
     if pipeline.job.trigger == AVAILABLE_NOW:
         trigger = {"availableNow": True}
     writer = job.everything.writeStream.queryName(pipeline.job.name)
-    writer = writer.option("checkpointLocation", pipeline.job.checkpoint or "")
+    writer = writer.option("checkpointLocation", checkpoint)
     with _asked_to_stop() as stop:
         query = writer.foreachBatch(once(job, pipeline.output.path)).trigger(**trigger).start()
         totals = _watch(query, stop, console)
-    failure = query.exception()
-    if failure and not stop.is_set():
-        what, hint = told(failure)
-        hint = hint or TRY_AGAIN
-        raise JobFailed(f"the job stopped: {what}", hint=hint)
-    if stop.is_set():
-        _print(console, "Stopped; the next start goes on from here.")
+    _tell_end(query, totals, console, was_asked=stop.is_set())
     return totals
+
+
+def _tell_end(query: StreamingQuery, totals: Totals, console: Console, *, was_asked: bool) -> None:
+    """Say why a query ended before there was nothing more to do, if it did."""
+    failure = query.exception()
+    if was_asked:
+        _print(console, "Stopped; the next start goes on from here.")
+    elif failure:
+        if totals.n_batches:
+            _print(console, *summary(totals))
+        what, hint = told(failure)
+        raise JobFailed(f"the job stopped: {what}", hint=hint or TRY_AGAIN)
+
+
+def _goes_on(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether a micro-batch is done; what is no stream was taken in by the first one."""
+    system, at = files(spark, checkpoint)
+    return bool(system.globStatus(at("commits/[0-9]*")))
 
 
 def _watch(query: StreamingQuery, stop: threading.Event, console: Console) -> Totals:

@@ -12,13 +12,16 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -232,7 +235,7 @@ def _start_java(conf: SparkConf, folder: Path) -> None:
     if SparkContext._gateway is not None:
         return
     log = folder / "spark.log"
-    with log.open("w", encoding="utf-8") as errors:
+    with log.open("w", encoding="utf-8") as errors, _unbroken():
         try:
             start: Callable[..., Any] = launch_gateway
             gateway = start(conf, {"stderr": errors})
@@ -243,3 +246,29 @@ def _start_java(conf: SparkConf, folder: Path) -> None:
                 hint="look at the master, the settings of Spark, JAVA_HOME and SPARK_HOME",
             ) from None
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _unbroken() -> Iterator[None]:
+    """Have Ctrl-C wait for the end of this; the second time it interrupts.
+
+    A Java whose start is interrupted finds nobody to report to, and never ends.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) in (None, signal.SIG_IGN):
+        yield
+        return
+    asked = threading.Event()
+
+    def ask(number: int, where: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if asked.is_set():
+            signal.raise_signal(signal.SIGINT)

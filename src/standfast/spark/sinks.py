@@ -20,8 +20,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from standfast.errors import BadInput
 from standfast.spark.outputs import ANSWER, LETTER, LETTER_FIELDS
 from standfast.spark.pipeline import Job
+from standfast.spark.pipeline_checks import NO_PATTERN, PATTERN
 from standfast.spark.state import WrongState
 
 MARK = "_standfast"
@@ -36,10 +38,14 @@ WHOLE = {
 
 def once(job: Job, path: str | PathLike[str]) -> Callable[[DataFrame, int], None]:
     """For `job.everything.writeStream.foreachBatch`: answers and dead letters, each batch once."""
+    if PATTERN.search(fspath(path)):
+        raise BadInput(f"the folder {fspath(path)} could not be read again", hint=NO_PATTERN)
     names, known = job.everything.columns, set[str]()
 
     def write(frame: DataFrame, batch: int) -> None:
-        assert frame.columns == names, "this sink takes job.everything"
+        if frame.columns != names:
+            hint = "write job.everything, which has the dead letters too"
+            raise BadInput("this sink does not take job.answers or job.letters", hint=hint)
         query = frame.sparkSession.sparkContext.getLocalProperty(QUERY) or STATIC
         if query not in known:
             _claim(frame.sparkSession, fspath(path), query, batch)
@@ -57,7 +63,7 @@ def _claim(spark: SparkSession, path: str, query: str, batch: int) -> None:
     Before 0.6.2 there was no mark. Then what lies there is the query's own, or will be replaced by
     it, unless some of it is later than the micro-batch that the query is at.
     """
-    system, at = _files(spark, path)
+    system, at = files(spark, path)
     owners, batches = (
         [status.getPath().getName() for status in system.globStatus(at(pattern)) or []]
         for pattern in (f"{MARK}/*", "batch=[0-9]*")
@@ -95,12 +101,12 @@ def _written(spark: SparkSession, job: Job, path: str | PathLike[str], kind: str
 
 def _whole_batches(spark: SparkSession, path: str) -> list[str]:
     """The folders of micro-batches that were written to their end, wherever the path leads."""
-    system, at = _files(spark, path)
+    system, at = files(spark, path)
     found = system.globStatus(at("batch=*/_SUCCESS")) or []
     return [str(status.getPath().getParent()) for status in found]
 
 
-def _files(spark: SparkSession, path: str) -> tuple[Any, Callable[[str], Any]]:
+def files(spark: SparkSession, path: str) -> tuple[Any, Callable[[str], Any]]:
     """The file system that a folder is in, and what its files are called there."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None, "the session has ended"

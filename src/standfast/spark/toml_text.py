@@ -115,10 +115,13 @@ class Section:
         """The section as its header is written."""
         return f"[{'.'.join(self._path)}]" if self._path else "the file"
 
+    def line(self, key: str) -> int:
+        """The line of a key."""
+        return self._document.line_of((*self._path, key))
+
     def wrong(self, key: str, what: str, hint: str) -> None:
         """Note a mistake at the line of a key."""
-        line = self._document.line_of((*self._path, key))
-        self._document.mistakes.append(Mistake(line, what, hint))
+        self._document.mistakes.append(Mistake(self.line(key), what, hint))
 
     def text(self, key: str, default: str | None = None) -> str:
         """Text that is not empty; without a default it must be there."""

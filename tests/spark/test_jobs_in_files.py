@@ -1,0 +1,146 @@
+"""Jobs of pipeline files on a Spark that runs already: what they refuse, and what they tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.jobs_in_files import console_of, example
+from typer.testing import CliRunner
+
+from standfast.cli import app
+from standfast.spark import run as module
+from standfast.spark.toml_text import BadPipeline
+
+
+def test_a_dry_run_tells_the_plan_and_neither_reads_nor_writes(spark, tmp_path, monkeypatch):
+    file = example(tmp_path / "prices")
+    monkeypatch.setattr(module, "session", lambda *_: spark)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)  # other tests go on with it
+    before = sorted(tmp_path.rglob("*"))
+    done = CliRunner().invoke(app, ["run", str(file), "--dry-run"])
+    assert done.exit_code == 0, done.output
+    assert "template  cheap: filter over trades" in done.output
+    assert "cheap: each row on one shard, nothing stored; all queries on every shard" in done.output
+    assert "rows: " not in done.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+PARQUET = """
+[inputs.trades]
+format = "parquet"
+path = "trades"
+stream = false
+schema = { id = "int64", price = "float64", day = "int64" }
+[templates.cheap]
+sql = "SELECT id, price FROM trades WHERE price < :limit"
+[queries]
+format = "csv"
+path = "queries"
+stream = false
+schema = { template = "string", id = "int64", limit = "float64" }
+[output]
+path = "out"
+"""
+
+
+def _parquet_job(folder: Path) -> Path:
+    (folder / "trades" / "day=7").mkdir(parents=True)
+    (folder / "queries").mkdir()
+    (folder / "queries" / "all.csv").write_text("template,id,limit\ncheap,1,2.5\n")
+    file = folder / "pipeline.toml"
+    file.write_text(PARQUET)
+    return file
+
+
+def test_a_column_that_no_parquet_file_has_is_a_mistake(spark, tmp_path):
+    """It was read as nulls, which counted as used and were in nobody's answer."""
+    file, console = _parquet_job(tmp_path), console_of(terminal=False)
+    old = tmp_path / "trades" / "day=7" / "old.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "prise": [1.0, 5.0]}), old)
+    with pytest.raises(BadPipeline) as caught:
+        module.run(file, console=console, dry_run=True, spark=spark)
+    ((line, what, hint),) = [(m.line, m.what, m.hint) for m in caught.value.mistakes]
+    assert PARQUET.splitlines()[line - 1].startswith("schema = { id")
+    assert what == f"[inputs.trades] no file at {tmp_path / 'trades'} has the column 'price'"
+    assert hint == "did you mean 'prise'?"
+    new = tmp_path / "trades" / "day=7" / "new.parquet"
+    pq.write_table(pa.table({"id": [3, 4], "PRICE": [1.0, 5.0]}), new)
+    totals = module.run(file, console=console, spark=spark)
+    assert (totals.counts["used"], totals.counts["affected"]) == (4, 1), "one file has it"
+
+
+def test_a_parquet_input_that_has_no_file_yet_is_no_mistake(spark, tmp_path):
+    file = _parquet_job(tmp_path)
+    totals = module.run(file, console=console_of(terminal=False), spark=spark)
+    assert (totals.counts["received"], totals.counts["added"]) == (0, 1)
+
+
+def test_a_checkpoint_that_cannot_be_made_ends_the_job_with_what_to_do(spark, monkeypatch):
+    """It ended in a trace of pathlib."""
+
+    def refuse(_: str) -> None:
+        raise PermissionError(13, "Permission denied", "/theirs")
+
+    monkeypatch.setattr(module, "private_folder", refuse)
+    job = SimpleNamespace(name="x", checkpoint="/theirs/checkpoint")
+    pipeline = SimpleNamespace(job=job, streams=True)
+    monkeypatch.setattr(module, "read_pipeline", lambda _: pipeline)
+    monkeypatch.setattr(module, "build", lambda *_: None)
+    said = (
+        r"^no checkpoint can be made: .*Permission denied: '/theirs'\n  hint: name another folder"
+    )
+    with pytest.raises(module.JobFailed, match=said):
+        module.run("x", console=console_of(terminal=False), spark=spark)
+
+
+MILLION = """
+[inputs.trades]
+format = "parquet"
+path = "trades"
+schema = { id = "int64", price = "int64" }
+id = "id"
+[templates.near]
+sql = "SELECT id FROM trades WHERE price BETWEEN :lo AND :hi"
+[queries]
+format = "parquet"
+path = "queries"
+stream = false
+[output]
+form = "counts"
+path = "out"
+[job]
+checkpoint = "checkpoint"
+trigger = "available now"
+"""
+
+
+@pytest.mark.sweep
+def test_a_million_queries_are_loaded_from_parquet_at_the_start(spark, tmp_path):
+    n, rng = 1_000_000, np.random.default_rng(1)
+    lo = rng.integers(0, 10_000, n)
+    hi = lo + rng.integers(0, 10, n)
+    prices = rng.integers(0, 10_000, 200)
+    for name in ("trades", "queries"):
+        (tmp_path / name).mkdir()
+    names = pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), ["near"]).cast(pa.string())
+    queries = pa.table({"template": names, "id": np.arange(n), "lo": lo, "hi": hi})
+    pq.write_table(queries, tmp_path / "queries" / "all.parquet")
+    trades = pa.table({"id": np.arange(prices.size), "price": prices})
+    pq.write_table(trades, tmp_path / "trades" / "all.parquet")
+    file = tmp_path / "pipeline.toml"
+    file.write_text(MILLION)
+    totals = module.run(file, console=console_of(terminal=False), spark=spark)
+    assert totals.last is not None
+    assert (totals.counts["added"], totals.last.levels["queries"]) == (n, n)
+    by_event = Counter[int]()
+    for row in ds.dataset(tmp_path / "out", partitioning="hive").to_table().to_pylist():
+        by_event[row["event"]] += row["queries"]
+    assert by_event == {i: np.sum((lo <= p) & (p <= hi)) for i, p in enumerate(prices)}
