@@ -34,7 +34,7 @@ from benchmarks.peers import Int64s
 from benchmarks.spark_case import Columns, Feed, Work, counts_by_event, spark
 
 Plan = Callable[[DataFrame], DataFrame]  # from (event, ...) to (event, queries)
-FEWEST = 64
+FEWEST = 16  # as many as are checked
 BINS = 1 << 20  # of a join key, at most
 PATIENCE = 12  # a plan may take this many times what other series may
 

@@ -24,7 +24,7 @@ BINS, LOOPS, EACH = "Spark, bins", "Spark, nested loops", "Spark, a query per ru
 
 
 class Case(NamedTuple):
-    """Works by their number of queries; those with few are for one streaming query per rule."""
+    """Works by their number of queries; with few, one streaming query per rule is possible."""
 
     works: dict[float, Work]
     rules: dict[float, Work]
@@ -49,7 +49,7 @@ def prepare(n_rows: float, size: Size) -> Case:
 
 
 def ours(case: Case) -> Iterator[Reading]:
-    works = case.works
+    works = case.rules | case.works
     with jobs(*works.values()) as streams:
         batches = [work.batches(case.n_rows) for work in works.values()]
         taken = in_turns(streams, batches, N_WARM, N_TIMED)
@@ -59,7 +59,7 @@ def ours(case: Case) -> Iterator[Reading]:
 
 
 def alone(case: Case) -> Iterator[Reading]:
-    for n, work in (case.works | case.rules).items():
+    for n, work in (case.rules | case.works).items():
         engine = Embedded(work)
         taken = engine.steady(work, case.n_rows, N_WARM, N_TIMED)
         yield Reading(rate(taken), engine.take(work.checked).counts, x=n)
@@ -67,17 +67,19 @@ def alone(case: Case) -> Iterator[Reading]:
 
 def holds(table: Table) -> Verdict:
     rates, plans = table.curve(OURS), {name: table.curve(name) for name in (BINS, LOOPS)}
-    few, many = min(rates), max(rates)
+    rules = table.curve(EACH)
+    few, many = min(n for n in rates if n not in rules), max(rates)
     x = 100_000 if 100_000 in rates else many
     best = max(curve.get(x, 0) for curve in plans.values())
     lead, kept = rates[x] / best, rates[many] / rates[few]
-    rules = table.curve(EACH)
     text = (
         f"at {x:,.0f} queries {rates[x]:,.0f} events/s, {lead:,.0f} times the best plain plan "
         f"({best:,.0f}/s) and {rates[x] / table.value(ALONE, x):.0%} of the engine alone; with "
         f"{many:,.0f} queries {rates[many]:,.0f} events/s, {kept:.0%} of the {rates[few]:,.0f} "
         f"with {few:,.0f}. One streaming query per rule: "
-        + ", ".join(f"{rules[n]:,.0f} events/s with {n:,.0f} rules" for n in rules)
+        + ", ".join(
+            f"{rules[n]:,.0f} events/s with {n:,.0f} rules (ours {rates[n]:,.0f})" for n in rules
+        )
         + "."
     )
     return Verdict(bool(lead >= 200 and kept >= 0.7), text)
@@ -96,7 +98,7 @@ FIGURE = Figure(
         OURS: ours,
         ALONE: alone,
         BINS: plain(BandBins),
-        LOOPS: plain(NestedLoops, most_queries=1_000),
+        LOOPS: plain(NestedLoops, most_queries=100_000),
         EACH: rule_by_rule,
     },
     holds=holds,
@@ -106,5 +108,6 @@ FIGURE = Figure(
     notes="Bands of Table I in 70 groups, 100,000 stored rows, micro-batches of 100,000 events; "
     "the output is the number of queries that each event affects. All sizes of ours run side by "
     "side and take turns; the median batch counts. The plain plans run as batch jobs on as many "
-    "events as they do in some seconds.",
+    "events as they do in some seconds, at least 16; with 1,000,000 queries nested loops would "
+    "need the better part of an hour for those, and are left out.",
 )

@@ -56,16 +56,19 @@ def alone(case: Case) -> Iterator[Reading]:
 
 
 def holds(table: Table) -> Verdict:
-    ((x, rate_of_ours),) = table.curve(OURS).items()
+    rates = table.curve(OURS)
+    few, many = min(rates), max(rates)
+    x = 100_000 if 100_000 in rates else many
     plans = {name: table.value(name, x) for name in PLANS}
     best = max(plans, key=lambda name: plans[name])
-    lead = rate_of_ours / plans[best]
+    lead, kept = rates[x] / plans[best], rates[many] / rates[few]
     text = (
-        f"at {x:,.0f} queries {rate_of_ours:,.0f} events/s, {lead:,.0f} times the best plain plan "
-        f"({best}: {plans[best]:,.0f}/s) and {rate_of_ours / table.value(ALONE, x):.0%} of the "
-        "engine alone."
+        f"at {x:,.0f} queries {rates[x]:,.0f} events/s, {lead:,.0f} times the best plain plan "
+        f"({best}: {plans[best]:,.0f}/s) and {rates[x] / table.value(ALONE, x):.0%} of the "
+        f"engine alone; with {many:,.0f} queries {rates[many]:,.0f} events/s, {kept:.0%} of the "
+        f"{rates[few]:,.0f} with {few:,.0f}."
     )
-    return Verdict(bool(lead >= 200), text)
+    return Verdict(bool(lead >= 200 and kept >= 0.7), text)
 
 
 FIGURE = Figure(
@@ -75,11 +78,13 @@ FIGURE = Figure(
     "plain Spark plan.",
     x_label="standing queries",
     y_label="events per second",
-    sweep={"smoke": (1_000,), "full": (100_000,)},
+    sweep={"smoke": (100, 1_000), "full": (1_000, 100_000, 1_000_000)},
     prepare=prepare,
     series={OURS: ours, ALONE: alone, **PLANS},
     holds=holds,
+    log_x=True,
     log_y=True,
+    dashed=frozenset(PLANS),
     notes="The case of bar_select_join in micro-batches of 400,000 events, the number of affected "
     "queries of each event as output; with 100,000 the fixed half second of a micro-batch is most "
     "of the time, and throughput about 120,000 events a second. The plain plans run as batch jobs "
