@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -46,11 +47,12 @@ def _draw(figure: Figure, table: Table, panel: str, axis: Axes) -> None:
     names = table.series(panel)
     if all(len(table.curve(name, panel)) == 1 for name in names):
         values = [next(iter(table.curve(name, panel).values())) for name in names]
-        bars = axis.barh(names, values, color="tab:blue")
+        lengths = [value if np.isfinite(value) else 0.0 for value in values]
+        bars = axis.barh(names, lengths, color="tab:blue")
         axis.bar_label(bars, [_short(value) for value in values], fontsize=7, padding=2)
         axis.margins(x=0.18)
         axis.invert_yaxis()
-        axis.set_xscale("log" if figure.log_y and min(values) > 0 else "linear")
+        axis.set_xscale("log" if figure.log_y and min(lengths) > 0 else "linear")
         axis.set_xlabel(panel or figure.y_label)
         axis.tick_params(labelsize=7)
         return
@@ -68,9 +70,10 @@ def _draw(figure: Figure, table: Table, panel: str, axis: Axes) -> None:
     if figure.log_x and len(points) <= MOST_TICKS:
         axis.set_xticks(points, [_short(x) for x in points])
         axis.xaxis.set_minor_locator(NullLocator())
-    most = max(max(table.curve(name, panel).values()) for name in names)
+    values = [value for name in names for value in table.curve(name, panel).values()]
+    is_above = any(value > 0 and np.isfinite(value) for value in values)
     is_share = "%" in panel
-    axis.set_yscale("log" if figure.log_y and most > 0 and not is_share else "linear")
+    axis.set_yscale("log" if figure.log_y and is_above and not is_share else "linear")
     if is_share:
         axis.set_ylim(bottom=0)
     axis.set_xlabel(textwrap.fill(figure.x_label, LETTERS))
