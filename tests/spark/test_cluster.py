@@ -10,9 +10,9 @@ from tests.recovery.processes import read
 from tests.spark.cluster import ROOT, Cluster, cluster, environment
 
 
-def assert_equal_on(running: Cluster, form: str, shards: int) -> None:
+def assert_equal_on(running: Cluster, form: str, shards: int, *more: str) -> None:
     """Another process plays a history on the cluster and compares."""
-    words = ["--master", running.url, "--form", form, "--shards", str(shards), "--seed", "3"]
+    words = ["--master", running.url, "--form", form, "--shards", str(shards), "--seed", "3", *more]
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.homes", *words],
         cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=400,
@@ -21,10 +21,16 @@ def assert_equal_on(running: Cluster, form: str, shards: int) -> None:
     assert done.stdout.startswith("0 differences in ")
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_a_cluster_answers_like_the_embedded_engine_and_leaves_nothing_behind(tmp_path):
-    """Every form of answers, on different numbers of shards."""
+    """Every way of the catalogue, in a short history."""
+    with cluster(tmp_path) as running:
+        assert_equal_on(running, "rows", 2, "--batches", "3")
+    assert [read(worker) for worker in running.workers] == [None, None]
+
+
+@pytest.mark.sweep
+def test_a_cluster_answers_alike_in_every_form_on_any_number_of_shards(tmp_path):
     with cluster(tmp_path) as running:
         for form, shards in (("pairs", 2), ("rows", 4), ("spans", 1), ("counts", 2)):
             assert_equal_on(running, form, shards)
-    assert [read(worker) for worker in running.workers] == [None, None]
