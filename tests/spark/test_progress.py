@@ -112,9 +112,12 @@ def test_a_line_tells_one_batch():
     assert snapshot is not None
     assert line(snapshot) == (
         "batch 3: 100 rows in 200 ms (Spark 140, transfer 6, engine 40, state 14 ms), 500 rows/s "
-        "of 56 that come in, 1,000 queries (registry 13) affected 30 times, state 2.5 MB, "
+        "while 56 come in, 1,000 queries (registry 13) affected 30 times, state 2.5 MB, "
         "memory 12.0 kB"
     )
+    first = Snapshot.of(_progress(0) | {"inputRowsPerSecond": 0.0})
+    assert first is not None
+    assert "14 ms), 500 rows/s, 1,000 queries" in line(first)
 
 
 def test_the_screen_shows_rates_split_state_and_registry():

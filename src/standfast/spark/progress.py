@@ -139,10 +139,12 @@ def live(totals: Totals) -> Table:
 
 def line(snapshot: Snapshot) -> str:
     """One micro-batch in one line, for where there is no screen."""
+    # Spark knows no rate at which rows come in before the second micro-batch.
+    come = f" while {snapshot.input_rate:,.0f} come in" if snapshot.input_rate else ""
     return (
         f"batch {snapshot.batch}: {snapshot.counts['received']:,} rows in "
         f"{snapshot.batch_ms:,.0f} ms ({_split(snapshot)}), "
-        f"{snapshot.processing_rate:,.0f} rows/s of {snapshot.input_rate:,.0f} that come in, "
+        f"{snapshot.processing_rate:,.0f} rows/s{come}, "
         f"{snapshot.levels['queries']:,} queries (registry {snapshot.levels['registry']}) affected "
         f"{snapshot.counts['affected']:,} times, state {size(snapshot.levels['state_bytes'])}, "
         f"memory {size(snapshot.levels['memory_bytes'])}"
