@@ -22,7 +22,7 @@ from standfast.spark.host import build
 from standfast.spark.shard import COUNTERS, Shard
 from standfast.spark.spec import Spec
 from standfast.spark.state import Meta, WrongState, read_meta
-from standfast.spark.wire import ROWS, Chunk
+from standfast.spark.wire import ROWS, Chunk, sealed
 
 OVER = "OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN 10000 PRECEDING AND CURRENT ROW)"
 TEMPLATES = {
@@ -263,8 +263,8 @@ class Cells:
     def __init__(self, digest: str) -> None:
         self.digest = digest
 
-    def meta(self) -> str:
-        return json.dumps(asdict(Meta(self.digest, 4, version=1)))
+    def meta(self) -> bytes:
+        return sealed(json.dumps(asdict(Meta(self.digest, 4, version=1))).encode())
 
 
 def test_a_checkpoint_of_shards_that_were_told_nothing_is_refused() -> None:

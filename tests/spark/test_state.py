@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from random import Random
+
 import pytest
 
+from standfast.errors import BadSnapshot
 from standfast.model.stream import Input
 from standfast.spark import state
 from standfast.spark.outputs import FORMS, form_of
 from standfast.spark.spec import Spec
 from standfast.spark.state import Meta, WrongState
+from standfast.spark.wire import sealed, unsealed
 
 
 class Cells:
     """Cells in a dictionary."""
 
     def __init__(self) -> None:
-        self.text: str | None = None
+        self.kept: bytes | None = None
         self.entries: dict[tuple[int, int], bytes] = {}
 
-    def meta(self) -> str | None:
-        return self.text
+    def meta(self) -> bytes | None:
+        return self.kept
 
-    def write_meta(self, text: str) -> None:
-        self.text = text
+    def write_meta(self, data: bytes) -> None:
+        self.kept = data
 
     def entry(self, number: int, piece: int) -> bytes:
         return self.entries[number, piece]
@@ -52,7 +57,8 @@ def test_what_is_written_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert again == meta
     assert (again.version, again.nonce) == (4, "n3")
     assert list(state.entries(cells, again)) == [data for data in written if data]
-    assert len(cells.entries) == 3 + 1 + 1
+    sizes = [len(sealed(data)) for data in written if data]
+    assert len(cells.entries) == sum(-(-size // 10) for size in sizes)
 
 
 def test_a_snapshot_replaces_everything_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +68,7 @@ def test_a_snapshot_replaces_everything_before(monkeypatch: pytest.MonkeyPatch) 
     meta = state.write_log(cells, meta, b"log", "b")
     meta = state.write_snapshot(cells, meta, b"new", "c")
     assert list(state.entries(cells, meta)) == [b"new"]
-    assert list(cells.entries.values()) == [b"new"], "nothing is left behind"
+    assert b"".join(cells.entries.values()) == sealed(b"new"), "nothing is left behind"
     assert (meta.version, meta.base_bytes, meta.log_bytes) == (3, 3, 0)
 
 
@@ -154,8 +160,59 @@ def test_windows_without_a_key_go_on_in_any_form_of_output() -> None:
     assert len({spec.digest for spec in specs.values()}) == 1
 
 
-def test_a_job_without_windows_goes_on_from_a_checkpoint_of_an_earlier_version() -> None:
+def test_a_job_without_windows_is_known_by_the_same_digest_in_every_version() -> None:
     assert spec_of().digest == "186ae41afebf6036"  # as 0.3.0 wrote it
+
+
+def test_no_bit_of_the_state_is_another_unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "PIECE", 1000)
+    cells, brief, snapshot = Cells(), spec_of().brief, Random(1).randbytes(2500)
+    meta = state.write_snapshot(cells, state.read_meta(cells, brief), snapshot, "a")
+    meta = state.write_log(cells, meta, b"log", "b")
+
+    def is_accepted() -> bool:
+        try:
+            list(state.entries(cells, state.read_meta(cells, brief)))
+        except BadSnapshot:
+            return False
+        return True
+
+    assert is_accepted()
+    n_flips = 0
+    for place, data in list(cells.entries.items()):
+        for flipped in one_bit_off(data):
+            cells.entries[place] = flipped
+            n_flips += not is_accepted()
+        cells.entries[place] = data
+    assert cells.kept is not None
+    whole = cells.kept
+    for cells.kept in one_bit_off(whole):
+        n_flips += not is_accepted()
+    assert n_flips == 8 * (len(whole) + sum(map(len, cells.entries.values())))
+
+
+def one_bit_off(data: bytes) -> Iterator[bytes]:
+    for bit in range(8 * len(data)):
+        other = bytearray(data)
+        other[bit // 8] ^= 1 << bit % 8
+        yield bytes(other)
+
+
+def test_state_of_another_format_is_refused_with_what_to_do() -> None:
+    cells = Cells()
+    cells.kept = b'{"digest": "x", "n_shards": 2}'  # as 0.7.0 wrote it
+    with pytest.raises(BadSnapshot, match="meta row of a shard is damaged, or of Standfast"):
+        state.read_meta(cells, spec_of().brief)
+    later = bytearray(sealed(b"something"))
+    later[11] = 2
+    with pytest.raises(BadSnapshot, match="entry 3 has the format 2, and this version") as refused:
+        unsealed(bytes(later), "entry 3")
+    assert refused.value.hint == (
+        "go on with the version that wrote it, or start with a new checkpoint and a new output "
+        "folder"
+    )
+    with pytest.raises(BadSnapshot, match="entry 3 is damaged"):
+        unsealed(sealed(b"something") + b"more", "entry 3")
 
 
 def windows_of(sql: str) -> dict[str, Spec]:

@@ -35,7 +35,7 @@ from standfast.spark.state import (
 )
 from standfast.spark.talk import Gone, receive, send
 from standfast.spark.thrift import spare_modules
-from standfast.spark.wire import Chunk, chunks_from_bytes, chunks_to_bytes
+from standfast.spark.wire import Chunk, chunks_from_bytes, chunks_to_bytes, sealed, unsealed
 
 COMPACT_DDL = "kind int, body binary, " + ", ".join(f"{name} bigint" for name in COUNTS)
 REST_SECONDS = 0.2
@@ -65,12 +65,11 @@ class SparkCells:
         data = types.StructType([types.StructField("data", types.BinaryType())])
         self._cells = handle.getMapState("cells", place, data)
 
-    def meta(self) -> str | None:
-        found = self.found(META, 0)
-        return None if found is None else found.decode()
+    def meta(self) -> bytes | None:
+        return self.found(META, 0)
 
-    def write_meta(self, text: str) -> None:
-        self.write_entry(META, 0, text.encode())
+    def write_meta(self, data: bytes) -> None:
+        self.write_entry(META, 0, data)
 
     def entry(self, number: int, piece: int) -> bytes:
         data = self.found(number, piece)
@@ -111,7 +110,7 @@ class ShardProcessor(StatefulProcessor):
         while self._cells.found(WAITING, piece) is not None:
             piece += 1
         for chunk in chunks_in(initialState):
-            self._cells.write_entry(WAITING, piece, chunks_to_bytes([chunk]))
+            self._cells.write_entry(WAITING, piece, sealed(chunks_to_bytes([chunk])))
             piece += 1
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
@@ -127,7 +126,7 @@ class ShardProcessor(StatefulProcessor):
         found: list[Chunk] = []
         piece = 0
         while (data := self._cells.found(WAITING, piece)) is not None:
-            found += chunks_from_bytes(data)
+            found += chunks_from_bytes(unsealed(data, "what a shard begins with"))
             self._cells.remove_entry(WAITING, piece)
             piece += 1
         return found

@@ -5,6 +5,8 @@
               (pieces of 1 MB)  of one micro-batch each
     meta      version 15, nonce, base 0, first log entry 12, next 15, sizes, digest of the job
 
+Each entry and the meta row are sealed: a damaged one is refused, whatever Spark's own files say.
+
 A shard alive in a host is used when its version and nonce are those of the meta row. The nonce
 tells apart two attempts at the same version: only the one that Spark committed counts.
 """
@@ -18,19 +20,18 @@ from typing import Protocol
 
 from standfast.errors import StandfastError
 from standfast.spark.brief import Brief
+from standfast.spark.wire import AFRESH, sealed, unsealed
 
 PIECE = 1 << 20
 # The log may grow to this part of the snapshot, and to this many entries, before a new snapshot.
 LOG_SHARE, LOG_LEAST, LOG_ENTRIES = 2, 4 << 20, 1000
-# In the old folder of answers the new ones would lie beside those of the old checkpoint.
-AFRESH = "start with a new checkpoint and a new output folder"
 
 
 class Cells(Protocol):
     """What Spark's state offers, by key."""
 
-    def meta(self) -> str | None: ...
-    def write_meta(self, text: str) -> None: ...
+    def meta(self) -> bytes | None: ...
+    def write_meta(self, data: bytes) -> None: ...
     def entry(self, number: int, piece: int) -> bytes: ...
     def write_entry(self, number: int, piece: int, data: bytes) -> None: ...
     def remove_entry(self, number: int, piece: int) -> None: ...
@@ -56,10 +57,10 @@ class Meta:
 
 def read_meta(cells: Cells, brief: Brief) -> Meta:
     """The meta row of a shard; that of a new one if there is none yet."""
-    text = cells.meta()
-    if text is None:
+    data = cells.meta()
+    if data is None:
         return Meta(brief.digest, brief.n_shards)
-    known = json.loads(text)
+    known = json.loads(unsealed(data, "the meta row of a shard"))
     meta = Meta(**known | {"pieces": tuple(known["pieces"])})
     if meta.n_shards != brief.n_shards:
         raise WrongState(
@@ -79,7 +80,9 @@ def read_meta(cells: Cells, brief: Brief) -> Meta:
 def entries(cells: Cells, meta: Meta) -> Iterator[bytes]:
     """The snapshot, then the log, one micro-batch after the other."""
     for i, n_pieces in enumerate(meta.pieces):
-        yield b"".join(cells.entry(meta.first + i, piece) for piece in range(n_pieces))
+        number = meta.first + i
+        data = b"".join(cells.entry(number, piece) for piece in range(n_pieces))
+        yield unsealed(data, f"entry {number} in the state of a shard")
 
 
 def is_snapshot_due(meta: Meta, n_bytes: int) -> bool:
@@ -97,7 +100,7 @@ def write_log(cells: Cells, meta: Meta, data: bytes, nonce: str) -> Meta:
         meta, version=meta.version + 1, nonce=nonce, pieces=pieces,
         log_bytes=meta.log_bytes + len(data),
     )  # fmt: skip
-    cells.write_meta(json.dumps(asdict(new)))
+    _write_meta(cells, new)
     return new
 
 
@@ -112,12 +115,17 @@ def write_snapshot(cells: Cells, meta: Meta, data: bytes, nonce: str) -> Meta:
         meta, version=meta.version + 1, nonce=nonce, first=number, pieces=(n_pieces,),
         base_bytes=len(data), log_bytes=0,
     )  # fmt: skip
-    cells.write_meta(json.dumps(asdict(new)))
+    _write_meta(cells, new)
     return new
 
 
+def _write_meta(cells: Cells, meta: Meta) -> None:
+    cells.write_meta(sealed(json.dumps(asdict(meta)).encode()))
+
+
 def _write(cells: Cells, number: int, data: bytes) -> int:
-    n_pieces = max(1, -(-len(data) // PIECE))
+    data = sealed(data)
+    n_pieces = -(-len(data) // PIECE)
     for piece in range(n_pieces):
         cells.write_entry(number, piece, data[piece * PIECE : (piece + 1) * PIECE])
     return n_pieces

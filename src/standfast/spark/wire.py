@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,8 +34,12 @@ NO_INPUT = -1  # in place of an input's number, where it is changes
 NO_TIME = -1  # of a tick that only asks a shard to take part
 # Columns of notes: the id and the time of a row, and which of the chunk's rows it stands before.
 NOTES = ("id", "time", "before")
+# In the old folder of answers the new ones would lie beside those of the old checkpoint.
+AFRESH = "start with a new checkpoint and a new output folder"
 PLACE = b"standfast file"  # in the schema of rows: the file of a chunk, as `arriving` says it
 _SIZE = struct.Struct(">Q")
+MAGIC, FORMAT = b"SFSHARD\n", 1
+_SEAL = struct.Struct(">8sIQI")  # magic, format, length, checksum
 
 
 class Chunk(NamedTuple):
@@ -121,6 +126,25 @@ def unframed(data: bytes) -> tuple[Any, list[bytes]]:
             raise BadSnapshot("the state of a shard is cut off")
         at += size
     return json.loads(parts[0]), parts[1:]
+
+
+def sealed(data: bytes) -> bytes:
+    """Something that is kept, behind what tells whether it is whole."""
+    return _SEAL.pack(MAGIC, FORMAT, len(data), zlib.crc32(data)) + data
+
+
+def unsealed(data: bytes, what: str) -> bytes:
+    """What `sealed` was given, or a refusal if a bit of it is another."""
+    if len(data) < _SEAL.size or data[: len(MAGIC)] != MAGIC:
+        raise BadSnapshot(f"{what} is damaged, or of Standfast 0.7 or earlier", hint=AFRESH)
+    _, number, size, checksum = _SEAL.unpack_from(data)
+    body = data[_SEAL.size :]
+    if number != FORMAT:
+        known = f"{what} has the format {number}, and this version of Standfast reads {FORMAT}"
+        raise BadSnapshot(known, hint=f"go on with the version that wrote it, or {AFRESH}")
+    if len(body) != size or zlib.crc32(body) != checksum:
+        raise BadSnapshot(f"{what} is damaged", hint=f"bring the checkpoint back, or {AFRESH}")
+    return body
 
 
 def chunks_to_bytes(chunks: Sequence[Chunk]) -> bytes:
