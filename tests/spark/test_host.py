@@ -29,7 +29,7 @@ from standfast.spark.outputs import ANSWERS
 from standfast.spark.spec import Spec
 from standfast.spark.state import Meta
 from standfast.spark.talk import Gone, receive, send
-from standfast.spark.wire import chunks_to_bytes
+from standfast.spark.wire import Chunk, taken_apart
 
 SPEC = Spec(
     {"s": Input.stream("s", {"v": "int64"}), "d": Input.stream("d", {"v": "int64"})},
@@ -38,11 +38,11 @@ SPEC = Spec(
 )  # fmt: skip
 
 
-def batch(number: int) -> bytes:
+def batch(number: int) -> list[Chunk]:
     changes = pa.table({"template": ["q"], "id": [number], "lo": [-5], "hi": [5]})
     rng = np.random.default_rng(number)
     rows = {name: pa.table({"v": rng.integers(0, 50, 20)}) for name in ("s", "d")}
-    return chunks_to_bytes(chunks_of(SPEC, number, changes, rows)[0])
+    return chunks_of(SPEC, number, changes, rows)[0]
 
 
 class Client:
@@ -64,8 +64,9 @@ class Client:
         assert receive(self.talk)[0] == {"ready": True}
 
     def apply(self, number: int, nonce: str, *, commit: bool = True) -> list[Any]:
-        request = {"do": "apply", "nonce": nonce, "meta": asdict(self.meta)}
-        send(self.talk, request, [batch(number)])
+        heads, bodies = taken_apart(batch(number))
+        request = {"do": "apply", "nonce": nonce, "meta": asdict(self.meta), "chunks": heads}
+        send(self.talk, request, bodies)
         found = []
         while True:
             head, blobs = receive(self.talk)

@@ -25,7 +25,7 @@ from standfast.spark.shard import Shard
 from standfast.spark.spec import Spec
 from standfast.spark.state import Meta, is_snapshot_due
 from standfast.spark.talk import Gone, receive, send
-from standfast.spark.wire import chunks_from_bytes
+from standfast.spark.wire import put_together
 
 IDLE_SECONDS = 600.0
 LOOK_SECONDS = 0.5
@@ -69,15 +69,14 @@ class Host:
             send(talk, {"ready": True})
         else:
             assert head["do"] == "apply", f"an unknown request {head['do']!r}"
-            self._apply(talk, head, blobs[0])
+            self._apply(talk, head, blobs)
 
-    def _apply(self, talk: socket.socket, head: dict[str, Any], chunks: bytes) -> None:
+    def _apply(self, talk: socket.socket, head: dict[str, Any], bodies: list[bytes]) -> None:
         shard = self.shard
         assert shard is not None, "asked before it was built"
         self.shard = None  # until it is known to be whole again
-        done = shard.apply(
-            chunks_from_bytes(chunks), lambda kind, body: send(talk, {"kind": kind}, [body])
-        )
+        chunks = put_together(head["chunks"], bodies)
+        done = shard.apply(chunks, lambda kind, body: send(talk, {"kind": kind}, [body]))
         meta = Meta(**head["meta"])
         due = is_snapshot_due(meta, len(done.log))
         begin = time.perf_counter()

@@ -35,7 +35,14 @@ from standfast.spark.state import (
 )
 from standfast.spark.talk import Gone, receive, send
 from standfast.spark.thrift import spare_modules
-from standfast.spark.wire import Chunk, chunks_from_bytes, chunks_to_bytes, sealed, unsealed
+from standfast.spark.wire import (
+    Chunk,
+    chunks_from_bytes,
+    chunks_to_bytes,
+    sealed,
+    taken_apart,
+    unsealed,
+)
 
 COMPACT_DDL = "kind int, body binary, " + ", ".join(f"{name} bigint" for name in COUNTS)
 REST_SECONDS = 0.2
@@ -154,8 +161,9 @@ class ShardProcessor(StatefulProcessor):
         with connected(query_id(), shard, self._brief.n_shards) as talk:
             rebuilt = self._ready(talk, shard, meta)
             nonce = uuid.uuid4().hex
-            request = {"do": "apply", "nonce": nonce, "meta": asdict(meta)}
-            send(talk, request, [chunks_to_bytes(chunks)])
+            heads, bodies = taken_apart(chunks)
+            request = {"do": "apply", "nonce": nonce, "meta": asdict(meta), "chunks": heads}
+            send(talk, request, bodies)
             while True:
                 head, blobs = _answer(talk)
                 if "tally" in head:

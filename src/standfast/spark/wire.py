@@ -148,11 +148,20 @@ def unsealed(data: bytes, what: str) -> bytes:
 
 
 def chunks_to_bytes(chunks: Sequence[Chunk]) -> bytes:
-    """Chunks as one piece of bytes, for the log of a shard and for its host."""
-    return framed([chunk[:-1] for chunk in chunks], [chunk.body for chunk in chunks])
+    """Chunks as one piece of bytes, for the log of a shard."""
+    return framed(*taken_apart(chunks))
 
 
 def chunks_from_bytes(data: bytes) -> list[Chunk]:
     """What `chunks_to_bytes` wrote."""
-    heads, bodies = unframed(data)
+    return put_together(*unframed(data))
+
+
+def taken_apart(chunks: Sequence[Chunk]) -> tuple[list[tuple[Any, ...]], list[bytes]]:
+    """What is known of each chunk, and their bodies, which are large and are not copied."""
+    return [chunk[:-1] for chunk in chunks], [chunk.body for chunk in chunks]
+
+
+def put_together(heads: Sequence[Sequence[Any]], bodies: Sequence[bytes]) -> list[Chunk]:
+    """The chunks that `taken_apart` was given."""
     return [Chunk._make((*head, body)) for head, body in zip(heads, bodies, strict=True)]
