@@ -12,7 +12,7 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from benchmarks.figure import Figure, Table
 
@@ -59,7 +59,8 @@ def _draw(figure: Figure, table: Table, panel: str, axis: Axes) -> None:
     everyone = list(dict.fromkeys(row.series for row in table.rows))
     palette = plt.get_cmap("tab10" if len(everyone) <= 10 else "tab20")
     for name in names:
-        curve, colour = table.curve(name, panel), palette(everyone.index(name))
+        curve = dict(sorted(table.curve(name, panel).items()))
+        colour = palette(everyone.index(name))
         style = "--" if name in figure.dashed else "-"
         marker = "o" if len(curve) < 15 else ""
         axis.plot(
@@ -74,7 +75,9 @@ def _draw(figure: Figure, table: Table, panel: str, axis: Axes) -> None:
     is_above = any(value > 0 and np.isfinite(value) for value in values)
     is_share = "%" in panel
     axis.set_yscale("log" if figure.log_y and is_above and not is_share else "linear")
-    if is_share:
+    if axis.get_yscale() == "log":
+        mark_steps(axis)
+    elif min(values) >= 0:
         axis.set_ylim(bottom=0)
     axis.set_xlabel(textwrap.fill(figure.x_label, LETTERS))
     axis.set_ylabel(textwrap.fill(panel or figure.y_label, LETTERS))
@@ -83,6 +86,15 @@ def _draw(figure: Figure, table: Table, panel: str, axis: Axes) -> None:
         axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     else:
         axis.legend(fontsize=7)
+
+
+def mark_steps(axis: Axes) -> None:
+    """Plain numbers on a logarithmic axis: powers of ten, and steps between them if it is short."""
+    low, high = axis.get_ylim()
+    steps = (1.0,) if high > 100 * low else (1.0, 2.0, 5.0) if high > 4 * low else range(1, 10)
+    axis.yaxis.set_major_locator(LogLocator(subs=steps, numticks=12))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axis.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _short(value: float) -> str:

@@ -22,8 +22,9 @@ from benchmarks.peers.duckdb_asof import DuckdbAsof
 from benchmarks.peers.numpy_searchsorted import OneSearch, TwoSearches
 from benchmarks.peers.polars_joins import PolarsAsof, PolarsJoinWhere
 from benchmarks.peers.superintervals_batch import SuperintervalsBatch
-from benchmarks.plot import plot
+from benchmarks.plot import mark_steps, plot
 from benchmarks.report import report_text
+from matplotlib import pyplot
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
@@ -59,6 +60,26 @@ def test_a_panel_without_a_value_that_has_a_place_is_drawn(
     with warnings.catch_warnings(action="error"):
         plot(replace(BY_NAME["hotspot_fig12"], log_y=True), table, tmp_path / "zeros.png")
     assert (tmp_path / "zeros.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("values", "marks"),
+    [
+        ((10.0, 5_000.0), ["10", "100", "1,000"]),
+        ((9_000.0, 110_000.0), ["10,000", "20,000", "50,000", "100,000"]),
+        ((0.5, 0.7), ["0.5", "0.6", "0.7"]),
+    ],
+)
+def test_a_logarithmic_axis_has_plain_numbers(values: tuple[float, ...], marks: list[str]) -> None:
+    drawing, axis = pyplot.subplots()
+    axis.set_yscale("log")
+    axis.plot(values)
+    mark_steps(axis)
+    drawing.canvas.draw()
+    low, high = axis.get_ylim()
+    shown = [mark for mark in axis.yaxis.get_ticklabels() if low <= mark.get_position()[1] <= high]
+    assert [mark.get_text() for mark in shown] == marks
+    pyplot.close(drawing)
 
 
 def test_panels_stand_in_rows_of_three(tmp_path: Path) -> None:
