@@ -59,16 +59,18 @@ def holds(table: Table) -> Verdict:
     rates = table.curve(OURS)
     few, many = min(rates), max(rates)
     x = 100_000 if 100_000 in rates else many
-    plans = {name: table.value(name, x) for name in PLANS}
-    best = max(plans, key=lambda name: plans[name])
-    lead, kept = rates[x] / plans[best], rates[many] / rates[few]
-    text = (
-        f"at {x:,.0f} queries {rates[x]:,.0f} events/s, {lead:,.0f} times the best plain plan "
-        f"({best}: {plans[best]:,.0f}/s) and {rates[x] / table.value(ALONE, x):.0%} of the "
-        f"engine alone; with {many:,.0f} queries {rates[many]:,.0f} events/s, {kept:.0%} of the "
-        f"{rates[few]:,.0f} with {few:,.0f}."
+    plans = {name: rates[x] / table.value(name, x) for name in PLANS}
+    leads = ", ".join(
+        f"{lead:,.0f} times {name!r} ({table.value(name, x):,.0f}/s)"
+        for name, lead in plans.items()
     )
-    return Verdict(bool(lead >= 200 and kept >= 0.7), text)
+    text = (
+        f"at {x:,.0f} queries {rates[x]:,.0f} events/s, {leads} and "
+        f"{rates[x] / table.value(ALONE, x):.0%} of the engine alone; with {many:,.0f} queries "
+        f"{rates[many]:,.0f} events/s, {rates[many] / rates[few]:.0%} of the {rates[few]:,.0f} "
+        f"with {few:,.0f}, because the answers grow with the queries."
+    )
+    return Verdict(bool(min(plans.values()) >= 200), text)
 
 
 FIGURE = Figure(
@@ -87,6 +89,10 @@ FIGURE = Figure(
     dashed=frozenset(PLANS),
     notes="The case of bar_select_join in micro-batches of 400,000 events, the number of affected "
     "queries of each event as output; with 100,000 the fixed half second of a micro-batch is most "
-    "of the time, and throughput about 120,000 events a second. The plain plans run as batch jobs "
-    "on as many events as they do in some seconds, without what a stream costs.",
+    "of the time, and throughput about 120,000 events a second. An event affects 11 of 100 "
+    "queries, however many there are. The plain plans run as batch jobs, without what a stream "
+    "costs, on the number of events, up to a micro-batch, that makes them fastest within a minute. "
+    "'Spark, bins' looks for a row for each event and query that selects it. 'Spark, bins per key' "
+    "does so once for each key of the batch and query, of which the 94 keys of this case need few, "
+    "and then compares each event with the queries that have a row for its key.",
 )
