@@ -64,6 +64,8 @@ def apply(groups: dict[str, Group], changes: pa.Table) -> Outcome:
     if "op" not in changes.column_names:
         changes = changes.append_column("op", pa.repeat(ADD, n))
     changes = changes.append_column(ROW, pa.array(np.arange(n)))
+    for name in ("template", "op"):
+        changes = _with_text(changes, name, f"the {name}", outcome)
     for template, rows in _by(changes, "template"):
         group = groups.get(template or "")
         if group is None:
@@ -166,6 +168,32 @@ def _widths(group: Group, rows: pa.Table) -> Int64s:
     return widths
 
 
+def _with_text(rows: pa.Table, name: str, what: str, outcome: Outcome) -> pa.Table:
+    """The rows in which a column has text; Spark also hands over bytes that are none."""
+    try:
+        rows[name].validate(full=True)
+    except pa.ArrowInvalid:
+        decoded = [_decoded(value) for value in rows[name].cast(pa.binary()).to_pylist()]
+    else:
+        return rows
+    is_fine = np.array([is_whole for _, is_whole in decoded])
+    for row in np.flatnonzero(~is_fine).tolist():
+        text, bad = decoded[row][0], rows.slice(row, 1)
+        template = text if name == "template" else bad["template"][0].as_py()
+        _refuse(outcome, template, bad, f"{what} is no text: {shown(text)}")
+    return rows.filter(pa.array(is_fine))
+
+
+def _decoded(value: bytes | None) -> tuple[str | None, bool]:
+    """Bytes as text, with what is none replaced, and whether nothing was."""
+    if value is None:
+        return None, True
+    try:
+        return value.decode(), True
+    except UnicodeDecodeError:
+        return value.decode(errors="replace"), False
+
+
 def _by(rows: pa.Table, name: str) -> Iterator[tuple[str | None, pa.Table]]:
     """The rows of each text in a column."""
     codes = pc.dictionary_encode(rows[name], null_encoding="encode").combine_chunks().indices
@@ -229,6 +257,9 @@ def _tried(
     Yields what was accepted.
     """
     columns = ["id", *(hole.name for hole in group.template.holes)]
+    for hole in group.template.holes:
+        what = f"template {group.name!r}: parameter {hole.name!r}"
+        rows = _with_text(rows, hole.name, what, outcome)
     lacks = _lacks(group, rows)
     waiting = [(part, True) for part in _cut(rows.filter(lacks > 0), lacks[lacks > 0])]
     whole = rows.filter(lacks == 0) if waiting else rows
