@@ -31,8 +31,10 @@ from standfast.arrays import Int64s
 from standfast.engine.group import Group
 from standfast.engine.windows import NOTHING
 from standfast.errors import StandfastError
+from standfast.model.columns import is_text
 from standfast.model.names import did_you_mean, shown
 from standfast.model.query import WindowAggregate
+from standfast.spark.outputs import readable
 
 ADD, REMOVE = "add", "remove"
 ROW = "standfast row"  # where a change stands; no user's column is called so
@@ -170,28 +172,15 @@ def _widths(group: Group, rows: pa.Table) -> Int64s:
 
 def _with_text(rows: pa.Table, name: str, what: str, outcome: Outcome) -> pa.Table:
     """The rows in which a column has text; Spark also hands over bytes that are none."""
-    try:
-        rows[name].validate(full=True)
-    except pa.ArrowInvalid:
-        decoded = [_decoded(value) for value in rows[name].cast(pa.binary()).to_pylist()]
-    else:
+    if not is_text(rows[name].type):
         return rows
-    is_fine = np.array([is_whole for _, is_whole in decoded])
-    for row in np.flatnonzero(~is_fine).tolist():
-        text, bad = decoded[row][0], rows.slice(row, 1)
+    texts = readable(rows[name])
+    is_fine = pc.equal(texts.cast(pa.binary()), rows[name].cast(pa.binary())).fill_null(True)
+    for row in np.flatnonzero(~is_fine.to_numpy()).tolist():
+        text, bad = texts[row].as_py(), rows.slice(row, 1)
         template = text if name == "template" else bad["template"][0].as_py()
         _refuse(outcome, template, bad, f"{what} is no text: {shown(text)}")
-    return rows.filter(pa.array(is_fine))
-
-
-def _decoded(value: bytes | None) -> tuple[str | None, bool]:
-    """Bytes as text, with what is none replaced, and whether nothing was."""
-    if value is None:
-        return None, True
-    try:
-        return value.decode(), True
-    except UnicodeDecodeError:
-        return value.decode(errors="replace"), False
+    return rows.filter(is_fine)
 
 
 def _by(rows: pa.Table, name: str) -> Iterator[tuple[str | None, pa.Table]]:

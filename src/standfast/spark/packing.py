@@ -25,7 +25,7 @@ from standfast.model.rows import AHEAD_US, read_rows
 from standfast.model.stream import Input
 from standfast.spark.arriving import TEXT
 from standfast.spark.brief import EVENT, Brief
-from standfast.spark.outputs import LETTER_SCHEMA
+from standfast.spark.outputs import LETTER_SCHEMA, readable
 from standfast.spark.shards import Part, places
 from standfast.spark.thrift import spare_modules
 from standfast.spark.wire import (
@@ -202,17 +202,10 @@ def _letters(
     """Dead letters of rows that could not be read."""
     n = len(texts)
     columns = [
-        _decoded(sources), _decoded(events), pa.repeat(CANNOT_BE_READ, n),
-        pa.nulls(n, pa.string()), _decoded(texts),
+        readable(sources), readable(events), pa.repeat(CANNOT_BE_READ, n),
+        pa.nulls(n, pa.string()), readable(texts),
     ]  # fmt: skip
     return to_ipc(pa.table(columns, schema=LETTER_SCHEMA))
-
-
-def _decoded(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values as text; bytes that are none, which Spark may have read, are replaced."""
-    found = column.cast(pa.string()).cast(pa.binary()).to_pylist()
-    texts = [None if value is None else value.decode(errors="replace") for value in found]
-    return pa.array(texts, pa.string())
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, int]]:
