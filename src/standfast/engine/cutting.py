@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from standfast.arrays import Int32s, Int64s, SpanList, expand
 
-# Bytes of text that are written out at once; one array of Arrow holds less than 2^31 of them.
-TEXT_AT_ONCE = 1 << 26
+# Bytes of text that are written out at once; one array of Arrow holds less than 2^31 of them, and
+# a job on Spark moves each piece through Java, which has a gigabyte unless it is given more.
+TEXT_AT_ONCE = 1 << 23
 
 
 def cuts(counts: Int64s, most: int) -> Iterator[tuple[int, int]]:
