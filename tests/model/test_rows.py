@@ -219,6 +219,8 @@ def test_a_string_column_takes_text(values, kept, rejected):
 def test_damaged_text_in_an_arrow_column_is_left_out():
     damaged = pa.array([b"good", b"\xff\xfe", None]).view(pa.string())
     assert one("string", damaged) == (["good", None], [(1, "wrong type")])
+    (rejection,) = read_rows(Input.stream("s", {"v": "string"}), {"v": damaged}).rejected
+    assert rejection.value == repr(b"\xff\xfe"), "not the name of a type"
 
 
 def test_a_row_is_reported_once_with_its_first_wrong_column():

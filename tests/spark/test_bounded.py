@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.spark.playing import Outcome, chunks_of
 
 from standfast import Answer
+from standfast.engine import cutting
 from standfast.engine.joins import JoinResults
 from standfast.engine.relations import Columns, Relation
 from standfast.model.stream import Input
@@ -20,6 +23,7 @@ from standfast.spark.outputs import ANSWERS, TALLY, form_of
 from standfast.spark.shard import Shard
 from standfast.spark.shards import shard_keys
 from standfast.spark.spec import Spec
+from standfast.spark.wire import Chunk
 
 PIECE = 1000
 POOLS: list[pa.MemoryPool] = []  # for as long as anything lives that they gave out
@@ -61,12 +65,22 @@ class Played:
         columns: dict[str, Any] = {"template": [template] * n, "id": range(n), "w": [10**6] * n}
         self.add = pa.table(columns | {"lo": np.full(n, -1.0), "hi": np.full(n, 10.0)})
 
-    def apply(self, **taken: pa.Table) -> int:
-        """A micro-batch; how many bytes it took at most, beyond what there was before."""
+    def chunks(self, taken: dict[str, pa.Table]) -> list[Chunk]:
+        """The next micro-batch; all queries come with the first."""
         changes = None if self.batch else self.add
         taken = {name: table for name, table in taken.items() if name in self.spec.inputs}
         (chunks,) = chunks_of(self.spec, self.batch, changes, taken, tasks=1)
         self.batch += 1
+        return chunks
+
+    def told(self, **taken: pa.Table) -> Counter[tuple[Any, ...]]:
+        """What there is to tell after a micro-batch."""
+        self.outcome.apply(self.spec, self.shard, self.chunks(taken))
+        return self.outcome.answers
+
+    def apply(self, **taken: pa.Table) -> int:
+        """A micro-batch; how many bytes it took at most, beyond what there was before."""
+        chunks = self.chunks(taken)
         before = pa.default_memory_pool()
         pool = pa.proxy_memory_pool(before)
         POOLS.append(pool)
@@ -105,6 +119,65 @@ def test_no_piece_of_a_report_is_larger_than_stated(
     played.apply(s=rows(50))
     assert played.outcome.tally["answers"] == 50 * PIECE == sum(sizes) // 2
     assert max(sizes) <= PIECE
+
+
+TEXTS = {
+    "filter": "SELECT note FROM s WHERE v BETWEEN :lo AND :hi",
+    "band": "SELECT s.note, d.note AS other FROM s JOIN d ON s.v - d.v BETWEEN :lo AND :hi",
+    "select": "SELECT s.v, d.note AS other FROM s JOIN d ON s.k = d.k "
+    "WHERE d.v BETWEEN :lo AND :hi",
+    "bare": "SELECT s.v FROM s JOIN d ON s.k = d.k WHERE d.v BETWEEN :lo AND :hi",
+}
+
+
+def with_notes(template: str, monkeypatch: pytest.MonkeyPatch) -> Played:
+    """A shard whose rows have texts of a kilobyte and more; a few of them make a full piece."""
+    monkeypatch.setitem(SQLS, template, TEXTS[template])
+    for name in INPUTS:
+        source = Input.stream(name, KINDS | {"note": "string"}, time="ts", lateness_us=10**9)
+        monkeypatch.setitem(INPUTS, name, source)
+    played = Played(template, "rows", 30)
+    played.told(d=noted(8))
+    return played
+
+
+def noted(n: int) -> pa.Table:
+    notes = pa.array([None if i == 3 else f"{i}é" * (500 * i) for i in range(n)])
+    return rows(n).append_column("note", notes)
+
+
+@pytest.mark.parametrize("template", TEXTS)
+def test_no_piece_has_more_text_than_stated(template: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces were counted in rows: long texts filled the memory, or did not fit into one array."""
+    wanted = with_notes(template, monkeypatch).told(s=noted(6), d=noted(4))
+    monkeypatch.setattr(cutting, "TEXT_AT_ONCE", 20_000)
+    sizes, traced = list[int](), Answer._traced
+
+    def weighed(answer: Answer, most: int) -> Any:
+        for table, pushed in traced(answer, most):
+            texts = [table[name] for name in ("note", "other") if name in table.column_names]
+            sizes.append(sum(pc.sum(pc.binary_length(text)).as_py() or 0 for text in texts))
+            yield table, pushed
+
+    monkeypatch.setattr(Answer, "_traced", weighed)
+    found = with_notes(template, monkeypatch).told(s=noted(6), d=noted(4))
+    assert found == wanted
+    assert found.total() > 100
+    if template == "bare":
+        assert not any(sizes), "no text is selected"
+    else:
+        assert 10_000 < max(sizes) <= 20_000 < sum(sizes)
+
+
+def test_a_text_that_is_not_selected_is_not_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event was taken with all its columns, once for each query that it affects."""
+    monkeypatch.setitem(SQLS, "bare", "SELECT v FROM s WHERE v BETWEEN :lo AND :hi")
+    source = Input.stream("s", KINDS | {"note": "string"}, time="ts", lateness_us=10**9)
+    monkeypatch.setitem(INPUTS, "s", source)
+    played = Played("bare", "rows", 300)
+    event = rows(1).append_column("note", pa.array(["x" * 1_000_000]))
+    assert played.apply(s=event) < 100_000_000
+    assert played.outcome.tally["answers"] == 300
 
 
 def enumerated(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -104,6 +104,35 @@ def test_bad_changes_stop_nothing_and_are_named() -> None:
     assert "null" in reasons["8"]
 
 
+def damaged(table: pa.Table, name: str, value: bytes) -> pa.Table:
+    """Changes with bytes that are no text in the first row, as Spark hands them over."""
+    words = [value, *table[name].cast(pa.binary()).to_pylist()[1:]]
+    array = pa.array(words, pa.binary())
+    text = pa.Array.from_buffers(pa.string(), len(array), array.buffers())
+    return table.set_column(table.column_names.index(name), name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("template", "the template is no text: 'n\ufffd'"),
+        ("op", "the op is no text: 'n\ufffd'"),
+        ("who", "template 'named': parameter 'who' is no text: 'n\ufffd'"),
+    ],
+)
+def test_a_change_whose_bytes_are_no_text_is_refused(name: str, reason: str) -> None:
+    """It ended the job, and did so again at every start from the checkpoint."""
+    known = groups()
+    changes = rows(*[("named", "add", i, 0.0, None, "x") for i in range(3)])
+    outcome = apply(known, damaged(changes, name, b"n\xff"))
+    assert counts(outcome) == (2, 0, 0, 1)
+    said = "n\ufffd" if name == "template" else "named"
+    assert outcome.refused == [(said, "0", reason, 0)]
+    if name == "who":  # who asks for no such parameter, or for none, does not mind
+        others = rows(("low", "add", 7, 0.0, 1.0), ("named", "remove", 1))
+        assert counts(apply(known, damaged(others, "who", b"\xff"))) == (1, 1, 0, 0)
+
+
 def test_without_an_operation_all_are_added() -> None:
     known = groups()
     outcome = apply(known, rows(("low", "add", 1, 0.0, 1.0)).drop_columns(["op"]))

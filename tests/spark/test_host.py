@@ -22,7 +22,7 @@ from tests.spark.playing import chunks_of
 
 from standfast.errors import StandfastError
 from standfast.model.stream import Input
-from standfast.spark import hosting
+from standfast.spark import host, hosting
 from standfast.spark.brief import name_of
 from standfast.spark.host import Host
 from standfast.spark.outputs import ANSWERS
@@ -225,6 +225,41 @@ def _hosts(sock: Path) -> list[int]:
                 if str(sock).encode() in words:
                     found.append(int(folder.name))
     return found
+
+
+def test_a_folder_whose_name_is_too_long_for_a_socket_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("long" * 25)
+    folder.mkdir()
+    monkeypatch.setattr(hosting, "private_folder", lambda process: folder)
+    with (
+        pytest.raises(StandfastError, match="did not start") as refused,
+        hosting.connected("query", 0, 1),
+    ):
+        pass
+    assert refused.value.hint == "set TMPDIR to a folder with a shorter path"
+
+
+def test_a_host_ends_after_a_time_without_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(host, "LOOK_SECONDS", 0.05)
+    path = tmp_path / "door"
+    thread = threading.Thread(target=host.main, args=(str(path), os.getpid()))
+    begin = time.monotonic()
+    thread.start()
+    for _ in range(3):  # what is asked puts the end off
+        time.sleep(0.3)
+        talk = hosting._try(path)
+        assert talk is not None, "it did not wait"
+        with talk:
+            assert not Client(talk).is_ready()
+    thread.join(timeout=60)
+    assert time.monotonic() - begin > 1.2
+    assert not thread.is_alive()
+    assert not path.exists()
 
 
 def test_a_host_ends_with_its_guardian(tmp_path: Path) -> None:

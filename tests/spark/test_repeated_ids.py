@@ -257,6 +257,22 @@ def test_a_row_whose_key_is_no_text_is_rejected_and_does_not_use_its_id() -> Non
     assert Counter(key[2] for key in outcome.letters) == {"wrong type": 2, "duplicate": 1}
 
 
+def test_a_dead_letter_whose_id_is_no_text_can_be_read() -> None:
+    """Its bytes were handed on as they were, and whoever read them as text got an error."""
+    source = Input.stream("s", {"id": "string", "v": "int64"}, id="id")
+    spec, outcome = (
+        Spec({"s": source}, {"q": "SELECT v FROM s WHERE v > :lo"}, {}, "rows", 2),
+        Outcome(),
+    )
+    ids = as_strings(pa.array([b"a", b"a\xff", None]))
+    parts = chunks_of(spec, 0, None, {"s": pa.table({"id": ids, "v": [1, 2, 3]})})
+    for i, chunks in enumerate(parts):
+        outcome.apply(spec, Shard(spec, i), chunks)
+    assert {(letter[1], letter[2]) for letter in outcome.letters} == {
+        ("a\ufffd", "wrong type"), (None, "null id")
+    }  # fmt: skip
+
+
 class Cells:
     """A meta row of a job that noted no ids."""
 

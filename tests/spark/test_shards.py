@@ -214,6 +214,31 @@ def test_spark_is_given_no_more_at_once_than_it_can_take(monkeypatch: pytest.Mon
     assert sum(sum(batch["n_rows"].to_pylist()) for batch in pieces) == 4 * 40
 
 
+def test_a_chunk_has_no_more_bytes_than_stated_however_large_the_batches_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A chunk of 64 MB and the batch of Spark behind it: Java holds it several times, and ended."""
+    monkeypatch.setattr("standfast.spark.packing.GATHERED_BYTES", 10_000)
+    spec = Spec({"s": INPUTS["s"]}, {"q": "SELECT * FROM s WHERE v > :x"}, {}, "pairs", 1)
+    ids = range(50)
+    rows = pa.table({"k": ids, "name": ["x" * 1000] * 50, "v": [0.5] * 50, "id": ids})
+    (batch,) = rows.append_column(ARRIVED, pa.array([0] * 50, TIME)).combine_chunks().to_batches()
+    given = [row for some in pack_rows(spec.brief, [0], 0, [batch], Place(0, 0))
+             for row in some.to_pylist()]  # fmt: skip
+    assert max(len(row["body"]) for row in given) < 13_000
+    taken = [Chunk(**{name: row[name] for name in Chunk._fields}).table() for row in given]
+    assert pa.concat_tables(taken)["id"].to_pylist() == list(ids)
+
+
+def test_an_empty_batch_before_the_rows_of_a_file_is_nothing() -> None:
+    """It was put together by itself, and has no time at which it arrived."""
+    spec = Spec({"t": INPUTS["t"]}, {"q": "SELECT * FROM t WHERE v > :x"}, {}, "pairs", 1)
+    rows = pa.table({"k": [1], "v": [0.5], ARRIVED: pa.array([0], TIME)}).to_batches()[0]
+    batches = [rows.slice(1), rows.replace_schema_metadata({"a": "file"})]
+    (given,) = pack_rows(spec.brief, [0], 0, batches, Place(0, 0))
+    assert given["n_rows"].to_pylist() == [1]
+
+
 def test_a_batch_that_waits_for_others_is_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that waited were weighed for each that came: small batches of Spark cost their square."""
     n_weighed = 0

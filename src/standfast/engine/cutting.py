@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 
 from standfast.arrays import Int32s, Int64s, SpanList, expand
+
+# Bytes of text that are written out at once; one array of Arrow holds less than 2^31 of them, and
+# a job on Spark moves each piece through Java, which has a gigabyte unless it is given more.
+TEXT_AT_ONCE = 1 << 23
 
 
 def cuts(counts: Int64s, most: int) -> Iterator[tuple[int, int]]:
@@ -19,6 +24,28 @@ def cuts(counts: Int64s, most: int) -> Iterator[tuple[int, int]]:
         last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
         yield first, last
         first, before = last, int(ends[last - 1])
+
+
+def text_cuts(sizes: Int64s) -> Iterator[tuple[int, int]]:
+    """Ranges of rows that are written out together, by how much text each of them has."""
+    return cuts(sizes, TEXT_AT_ONCE)
+
+
+def text_bytes(rows: pa.Table, places: Int64s) -> Int64s:
+    """How many bytes of text the rows at these places have; a row may be named many times."""
+    found = np.zeros(places.size, np.int64)
+    for column in rows.columns:
+        if not pa.types.is_string(column.type):
+            continue
+        first = 0
+        for chunk in column.chunks:
+            inside = (places >= first) & (places < first + len(chunk))
+            if inside.any():
+                ends = np.frombuffer(chunk.buffers()[1], np.int32)[chunk.offset :]
+                at = places[inside] - first
+                found[inside] += ends[at + 1] - ends[at]
+            first += len(chunk)
+    return found
 
 
 def entries(starts: Int64s, counts: Int64s, most: int) -> Iterator[tuple[Int64s, Int64s]]:

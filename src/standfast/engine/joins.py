@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from standfast.arrays import Hits, Int64s, Matches
+from standfast.engine.cutting import text_bytes, text_cuts
 from standfast.engine.pairs import Asked, Events, Joining, whole_line
 from standfast.engine.reading import Processed, keys_of
 from standfast.engine.registry import Registry
@@ -263,16 +264,24 @@ class JoinResults:
     def rows(
         self, events: Int64s, slots: Int64s, most: int
     ) -> Iterator[tuple[Int64s, list[pa.ChunkedArray]]]:
+        batch = self.batch.select(_selected(self.select, self.side))
+        stored = self.stored.only(_selected(self.select, 1 - self.side))
         for pair, ids in self.joining.rows(events, slots, most):
-            arrived = self.batch.take(pa.array(self.kept[events[pair]]))
-            found = self.stored.take(ids)
-            yield (
-                pair,
-                [
+            kept = self.kept[events[pair]]
+            sizes = text_bytes(batch, kept) + stored.text_bytes(ids)
+            for first, last in text_cuts(sizes):
+                arrived = batch.take(pa.array(kept[first:last]))
+                found = stored.take(ids[first:last])
+                columns = [
                     (arrived if output.side == self.side else found)[output.column]
                     for output in self.select
-                ],
-            )
+                ]
+                yield pair[first:last], columns
+
+
+def _selected(select: tuple[Output, ...], side: int) -> list[str]:
+    """The columns of a side that are selected, each once."""
+    return list(dict.fromkeys(output.column for output in select if output.side == side))
 
 
 def _further(question: Join, side: int) -> tuple[Range, ...]:

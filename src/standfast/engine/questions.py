@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from standfast.arrays import Int64s
 from standfast.engine.aggregates import AggregateReader
+from standfast.engine.cutting import text_bytes, text_cuts
 from standfast.engine.joins import JoinReader
 from standfast.engine.reading import Processed, keys_of
 from standfast.engine.registry import Registry
@@ -83,8 +84,11 @@ class FilterResults:
     def rows(
         self, events: Int64s, slots: Int64s, most: int
     ) -> Iterator[tuple[Int64s, list[pa.ChunkedArray]]]:
-        taken = self.batch.take(pa.array(self.kept[events]))
-        yield np.arange(events.size), [taken[output.column] for output in self.select]
+        names = dict.fromkeys(output.column for output in self.select)
+        batch, kept = self.batch.select(list(names)), self.kept[events]
+        for first, last in text_cuts(text_bytes(batch, kept)):
+            taken = batch.take(pa.array(kept[first:last]))
+            yield np.arange(first, last), [taken[output.column] for output in self.select]
 
 
 Reader = FilterReader | JoinReader | AggregateReader | ThresholdReader

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from standfast.arrays import Int64s
+from standfast.engine.cutting import text_bytes
 from standfast.engine.door import Batch, Door
 from standfast.engine.strings import Strings
 from standfast.indexes.sorted_runs import RATIO, SortedRuns
@@ -78,6 +79,20 @@ class Rows(NamedTuple):
 
     schema: pa.Schema
     segments: tuple[Segment, ...]
+
+    def only(self, names: list[str]) -> Rows:
+        """The same rows with these columns alone."""
+        fields = [self.schema.field(name) for name in names]
+        some = (segment._replace(rows=segment.rows.select(names)) for segment in self.segments)
+        return Rows(pa.schema(fields), tuple(some))
+
+    def text_bytes(self, ids: Int64s) -> Int64s:
+        """How many bytes of text each of these rows has."""
+        found = np.zeros(ids.size, np.int64)
+        for segment in self.segments:
+            within, inside = _places(segment, ids)
+            found[inside] = text_bytes(segment.rows, within)
+        return found
 
     def take(self, ids: Int64s) -> pa.Table:
         """The rows with these ids, in this order."""

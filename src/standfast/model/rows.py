@@ -114,6 +114,8 @@ def _shown_at(column: Raw, position: int) -> str:
         return ""
     try:
         return shown(value.as_py() if isinstance(value, pa.Scalar) else value)
+    except UnicodeDecodeError:  # a string whose bytes are no text
+        return shown(value.as_buffer().to_pybytes())
     except Exception:  # a value that cannot even be shown is still reported
         return shown(type(value).__name__)
 

@@ -31,8 +31,10 @@ from standfast.arrays import Int64s
 from standfast.engine.group import Group
 from standfast.engine.windows import NOTHING
 from standfast.errors import StandfastError
+from standfast.model.columns import is_text
 from standfast.model.names import did_you_mean, shown
 from standfast.model.query import WindowAggregate
+from standfast.spark.outputs import readable
 
 ADD, REMOVE = "add", "remove"
 ROW = "standfast row"  # where a change stands; no user's column is called so
@@ -64,6 +66,8 @@ def apply(groups: dict[str, Group], changes: pa.Table) -> Outcome:
     if "op" not in changes.column_names:
         changes = changes.append_column("op", pa.repeat(ADD, n))
     changes = changes.append_column(ROW, pa.array(np.arange(n)))
+    for name in ("template", "op"):
+        changes = _with_text(changes, name, f"the {name}", outcome)
     for template, rows in _by(changes, "template"):
         group = groups.get(template or "")
         if group is None:
@@ -166,6 +170,19 @@ def _widths(group: Group, rows: pa.Table) -> Int64s:
     return widths
 
 
+def _with_text(rows: pa.Table, name: str, what: str, outcome: Outcome) -> pa.Table:
+    """The rows in which a column has text; Spark also hands over bytes that are none."""
+    if not is_text(rows[name].type):
+        return rows
+    texts = readable(rows[name])
+    is_fine = pc.equal(texts.cast(pa.binary()), rows[name].cast(pa.binary())).fill_null(True)
+    for row in np.flatnonzero(~is_fine.to_numpy()).tolist():
+        text, bad = texts[row].as_py(), rows.slice(row, 1)
+        template = text if name == "template" else bad["template"][0].as_py()
+        _refuse(outcome, template, bad, f"{what} is no text: {shown(text)}")
+    return rows.filter(is_fine)
+
+
 def _by(rows: pa.Table, name: str) -> Iterator[tuple[str | None, pa.Table]]:
     """The rows of each text in a column."""
     codes = pc.dictionary_encode(rows[name], null_encoding="encode").combine_chunks().indices
@@ -229,6 +246,9 @@ def _tried(
     Yields what was accepted.
     """
     columns = ["id", *(hole.name for hole in group.template.holes)]
+    for hole in group.template.holes:
+        what = f"template {group.name!r}: parameter {hole.name!r}"
+        rows = _with_text(rows, hole.name, what, outcome)
     lacks = _lacks(group, rows)
     waiting = [(part, True) for part in _cut(rows.filter(lacks > 0), lacks[lacks > 0])]
     whole = rows.filter(lacks == 0) if waiting else rows

@@ -120,7 +120,11 @@ def _started(path: Path, n_shards: int) -> socket.socket:
             return talk
         if process.poll() is not None:
             text = Path(f"{path}.log").read_text(errors="replace")[-2000:]
-            raise StandfastError(f"the host of a shard did not start: {text}")
+            is_long = "AF_UNIX path too long" in text
+            raise StandfastError(
+                f"the host of a shard did not start: {text}",
+                hint="set TMPDIR to a folder with a shorter path" if is_long else "",
+            )
         time.sleep(_STEP)
     process.kill()
     raise Gone(f"the host of a shard was not there after {START_SECONDS:.0f} s")

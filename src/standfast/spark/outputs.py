@@ -148,6 +148,18 @@ def _check_selected(template: str, field: pa.Field, selected: Mapping[str, pa.Da
         )
 
 
+def readable(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Values as text; bytes that are none, which Spark may have read, are replaced."""
+    texts = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
+    texts = texts.cast(pa.string()).combine_chunks()
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        found = texts.cast(pa.binary()).to_pylist()
+        return pa.array([None if v is None else v.decode(errors="replace") for v in found])
+    return texts
+
+
 def packed(table: pa.Table, **shared: object) -> bytes:
     """A piece on its way: its rows, and what they share."""
     return framed(shared, [to_ipc(table)])

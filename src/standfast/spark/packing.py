@@ -25,7 +25,7 @@ from standfast.model.rows import AHEAD_US, read_rows
 from standfast.model.stream import Input
 from standfast.spark.arriving import TEXT
 from standfast.spark.brief import EVENT, Brief
-from standfast.spark.outputs import LETTER_SCHEMA
+from standfast.spark.outputs import LETTER_SCHEMA, readable
 from standfast.spark.shards import Part, places
 from standfast.spark.thrift import spare_modules
 from standfast.spark.wire import (
@@ -44,8 +44,9 @@ from standfast.spark.wire import (
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-# Rows of a task that are cut into chunks together: so many, or with so many bytes.
-GATHERED, GATHERED_BYTES = 1 << 17, 1 << 26
+# Rows of a task that are cut into chunks together: so many, or with so many bytes. Java holds a
+# chunk several times while it moves it, in each task.
+GATHERED, GATHERED_BYTES = 1 << 17, 1 << 23
 # Bytes of chunks that Spark is given at once, if there are several; it takes less than 2^31.
 GIVEN_BYTES = 1 << 26
 ARRIVED = "standfast arrived"  # the time of the micro-batch, the same for all its rows
@@ -202,34 +203,38 @@ def _letters(
     """Dead letters of rows that could not be read."""
     n = len(texts)
     columns = [
-        _decoded(sources), _decoded(events), pa.repeat(CANNOT_BE_READ, n),
-        pa.nulls(n, pa.string()), _decoded(texts),
+        readable(sources), readable(events), pa.repeat(CANNOT_BE_READ, n),
+        pa.nulls(n, pa.string()), readable(texts),
     ]  # fmt: skip
     return to_ipc(pa.table(columns, schema=LETTER_SCHEMA))
-
-
-def _decoded(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values as text; bytes that are none, which Spark may have read, are replaced."""
-    found = column.cast(pa.string()).cast(pa.binary()).to_pylist()
-    texts = [None if value is None else value.decode(errors="replace") for value in found]
-    return pa.array(texts, pa.string())
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, int]]:
     """Rows of several batches together, unless they are from other files, and when they arrived."""
     waiting: list[pa.RecordBatch] = []
     n_rows = n_bytes = 0
-    for batch in batches:
-        if waiting and batch.schema.metadata != waiting[0].schema.metadata:
+    for batch, size in _in_parts(batches):
+        is_other = waiting and batch.schema.metadata != waiting[0].schema.metadata
+        if is_other or (waiting and n_bytes + size > GATHERED_BYTES):
             yield _together(waiting)
             waiting, n_rows, n_bytes = [], 0, 0
         waiting.append(batch)
-        n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + batch.nbytes
-        if n_rows >= GATHERED or n_bytes >= GATHERED_BYTES:
+        n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + size
+        if n_rows >= GATHERED:
             yield _together(waiting)
             waiting, n_rows, n_bytes = [], 0, 0
     if n_rows:
         yield _together(waiting)
+
+
+def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The same rows with their bytes; a batch that is too large for a chunk comes in several."""
+    for batch in batches:
+        size = batch.nbytes
+        n_parts = min(max(1, -(-size // GATHERED_BYTES)), batch.num_rows)  # none of an empty one
+        step = -(-batch.num_rows // max(1, n_parts))
+        for part in range(n_parts):
+            yield batch.slice(part * step, step) if n_parts > 1 else batch, size // n_parts
 
 
 def _together(batches: list[pa.RecordBatch]) -> tuple[pa.Table, int]:

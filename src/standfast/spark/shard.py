@@ -25,7 +25,7 @@ from standfast.engine.group import Group
 from standfast.engine.identities import Noted
 from standfast.spark import changes
 from standfast.spark.brief import EVENT
-from standfast.spark.outputs import ANSWERS, COUNTS, LETTER_SCHEMA, LETTERS, packed
+from standfast.spark.outputs import ANSWERS, COUNTS, LETTER_SCHEMA, LETTERS, packed, readable
 from standfast.spark.shards import Part
 from standfast.spark.spec import Spec
 from standfast.spark.wire import (
@@ -322,6 +322,6 @@ def _noted(chunk: Chunk) -> Noted | None:
 def _letters(letters: pa.Table, events: pa.Array) -> pa.Table:
     """The engine's dead letters with the names of their events."""
     rows = letters["row"].to_numpy()
-    named = events.take(pa.array(rows.astype(np.int64))).cast(pa.string())
+    named = readable(events.take(pa.array(rows.astype(np.int64))))
     columns = [letters["input"], named, letters["reason"], letters["column"], letters["value"]]
     return pa.table(columns, schema=LETTER_SCHEMA)
