@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -75,6 +78,95 @@ def test_a_column_that_no_parquet_file_has_is_a_mistake(spark, tmp_path):
     pq.write_table(pa.table({"id": [3, 4], "PRICE": [1.0, 5.0]}), new)
     totals = module.run(file, console=console, spark=spark)
     assert (totals.counts["used"], totals.counts["affected"]) == (4, 1), "one file has it"
+
+
+def _mistakes_of(spark: SparkSession, file: Path) -> list[tuple[int, str, str]]:
+    with pytest.raises(BadPipeline) as caught:
+        module.run(file, console=console_of(terminal=False), dry_run=True, spark=spark)
+    return [(m.line, m.what, m.hint) for m in caught.value.mistakes]
+
+
+OTHER_TYPES = [
+    ([Decimal("0.12")], "decimal(2,2)", "float64", "have it written as one of bigint, double, "),
+    ([Decimal("0.12")], "decimal(2,2)", "int64", "have it written as one of bigint, double, "),
+    ([7], "bigint", "float64", 'declare x = "int64"'),
+    ([0.5], "double", "int64", 'declare x = "float64"'),
+    ([b"7"], "binary", "int64", "have it written as one of bigint, double, "),
+    ([True], "boolean", "int64", "have it written as one of bigint, double, "),
+    ([7], "bigint", "timestamp", "have it written as microseconds, if it is a timestamp of nano"),
+    (["7"], "string", "int64", 'declare x = "string"'),
+    ([date(2024, 5, 1)], "date", "int64", 'declare x = "timestamp"'),
+    ([datetime(2024, 5, 1, tzinfo=UTC)], "timestamp", "int64", 'declare x = "timestamp"'),
+]
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc"])
+def test_a_column_that_files_have_as_another_type_is_a_mistake(spark, tmp_path, format):
+    """Spark gave 0.12 as 12.0, cut fractions off, and made nulls of texts."""
+    file = _parquet_job(tmp_path)
+    folder = tmp_path / "trades" / "day=7"
+    for values, type_, kind, advice in OTHER_TYPES:
+        rows = pa.table({"x": values})
+        if format == "parquet":
+            times = [datetime(2024, 5, 1)]  # of nanoseconds; nobody asks for it
+            rows = rows.append_column("unread", pa.array(times, pa.timestamp("ns")))
+            # Spark, too, writes decimals of few digits as integers.
+            pq.write_table(rows, folder / "all.parquet", store_decimal_as_integer=True)
+        else:
+            orc.write_table(rows, folder / "all.orc")
+        text = PARQUET.replace('id = "int64", price = "float64", day', f'x = "{kind}", day')
+        text = text.replace(
+            "SELECT id, price FROM trades WHERE price", "SELECT x FROM trades WHERE day"
+        )
+        file.write_text(text.replace('format = "parquet"', f'format = "{format}"'))
+        ((line, what, hint),) = _mistakes_of(spark, file)
+        assert text.splitlines()[line - 1].startswith("schema = { x")
+        at = tmp_path / "trades"
+        assert what == f"[inputs.trades] the column 'x' is {type_} at {at}, not {kind}"
+        assert hint.startswith(advice)
+
+
+def test_queries_in_files_have_the_columns_and_the_types_that_they_need(spark, tmp_path):
+    file = _parquet_job(tmp_path)
+    text = PARQUET.replace('"csv"', '"parquet"')
+    schema = next(x for x in text.splitlines() if x.startswith("schema = { template"))
+    file.write_text(text.replace(schema, ""))
+    (tmp_path / "queries" / "all.csv").unlink()
+    bounds = pa.table({"template": ["cheap"], "name": [1], "limit": [2]})
+    pq.write_table(bounds, tmp_path / "queries" / "all.parquet")
+    at = tmp_path / "queries"
+    assert [(what, hint) for _, what, hint in _mistakes_of(spark, file)] == [
+        (f"[queries] no file at {at} has the column 'id'", "columns: template, name, limit"),
+        (
+            f"[queries] the column 'limit' is bigint at {at}, not float64",
+            'declare limit = "int64"',
+        ),
+    ]
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc"])
+def test_other_types_that_mean_the_same_are_read(spark, tmp_path, format):
+    """A date was refused by Spark in Parquet, and an hour off in ORC where there is summer time."""
+    file = _parquet_job(tmp_path)
+    columns = {
+        "id": pa.array([1, 2], pa.int16()), "price": pa.array([1, 5], pa.int32()),
+        "placed": [date(2024, 5, 1), date(1969, 1, 1)], "at": [datetime(2024, 5, 1)] * 2,
+        "few": pa.array([0.5, 1.5], pa.float32()),
+    }  # fmt: skip
+    write = pq.write_table if format == "parquet" else orc.write_table
+    write(pa.table(columns), tmp_path / "trades" / "day=7" / f"all.{format}")
+    text = PARQUET.replace(
+        "day = ", 'placed = "timestamp", at = "timestamp", few = "float64", day = '
+    )
+    text = text.replace("SELECT id, price FROM", "SELECT id, price, placed, at, few, day FROM")
+    text = text.replace('path = "out"', 'form = "rows"\npath = "out"')
+    file.write_text(text.replace('format = "parquet"', f'format = "{format}"'))
+    totals = module.run(file, console=console_of(terminal=False), spark=spark)
+    assert (totals.counts["used"], totals.counts["rejected"]) == (1, 1), "1969 is too early"
+    (row,) = ds.dataset(tmp_path / "out" / "batch=0" / "kind=answers").to_table().to_pylist()
+    may = datetime(2024, 5, 1)
+    found = [row[name] for name in ("id", "price", "placed", "at", "few", "day")]
+    assert found == [1, 1.0, may, may, 0.5, 7]
 
 
 def test_a_parquet_input_that_has_no_file_yet_is_no_mistake(spark, tmp_path):

@@ -17,23 +17,22 @@ from types import FrameType
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, from_json, lit, when
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import DateType, StringType, StructField, StructType
 from rich.console import Console
 from rich.live import Live
 
 from standfast.errors import StandfastError
-from standfast.model.names import did_you_mean
 from standfast.model.query import Kind
 from standfast.spark.arriving import TEXT
+from standfast.spark.described import Found, found_columns
 from standfast.spark.pipeline import Job, attached
 from standfast.spark.pipeline_checks import CORRUPT, PARSED_FORMATS
 from standfast.spark.pipeline_file import (
     AVAILABLE_NOW,
-    DESCRIBED_FORMATS,
     FILE_FORMATS,
     Pipeline,
     Rows,
@@ -43,7 +42,6 @@ from standfast.spark.progress import METRICS, Snapshot, Totals, line, live, summ
 from standfast.spark.session import session
 from standfast.spark.sinks import files, once
 from standfast.spark.sources import SPARK_TYPES, Source
-from standfast.spark.toml_text import BadPipeline, Mistake
 
 LOOK_EVERY_S = 0.5
 TRY_AGAIN = (
@@ -99,12 +97,12 @@ def _is_gone(error: Exception) -> bool:
 
 def build(spark: SparkSession, pipeline: Pipeline) -> Job:
     """The job that a pipeline file describes, on frames that nobody has read yet."""
-    _check_columns(spark, pipeline)
+    columns = found_columns(spark, pipeline)
     inputs = {}
     for name, spec in pipeline.inputs.items():
-        found = frame(spark, spec.rows)
+        found = frame(spark, spec.rows, columns[f"[inputs.{name}]"])
         inputs[name] = Source(found, spec.key or None, spec.time, spec.id, _text_in(found))
-    queries = frame(spark, pipeline.queries)
+    queries = frame(spark, pipeline.queries, columns["[queries]"])
     if "op" in queries.columns:  # a file need not say that it adds
         queries = queries.withColumn("op", coalesce(col("op"), lit("add")))
     return attached(
@@ -119,39 +117,7 @@ def build(spark: SparkSession, pipeline: Pipeline) -> Job:
     )
 
 
-def _check_columns(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Refuse declared columns that no file has: Spark would read nulls and say nothing."""
-    mistakes = []
-    for name, spec in pipeline.inputs.items():
-        found = _columns_there(spark, spec.rows)
-        have = {column.casefold() for column in found}
-        for column in spec.rows.schema if found else ():
-            if column.casefold() not in have:
-                what = f"[inputs.{name}] no file at {spec.rows.path} has the column {column!r}"
-                hint = did_you_mean(column, found, what="columns")
-                mistakes.append(Mistake(spec.rows.line, what, hint))
-    if mistakes:
-        raise BadPipeline(pipeline.file, mistakes)
-
-
-def _columns_there(spark: SparkSession, rows: Rows) -> list[str]:
-    """The columns of files that say which they have; none, where there is no such file yet.
-
-    One file is asked, and all of them only if that one lacks something.
-    """
-    found: list[str] = []
-    for merge in ("false", "true") if rows.format in DESCRIBED_FORMATS else ():
-        reader = spark.read.format(rows.format).options(**rows.options, mergeSchema=merge)
-        try:
-            found = reader.load(rows.path).columns
-        except AnalysisException:
-            return []
-        if {column.casefold() for column in rows.schema} <= {c.casefold() for c in found}:
-            break
-    return found
-
-
-def frame(spark: SparkSession, rows: Rows) -> DataFrame:
+def frame(spark: SparkSession, rows: Rows, found: Found) -> DataFrame:
     """The rows of a file, a topic or a generator; nothing that was written becomes SQL."""
     reader = spark.readStream if rows.stream else spark.read
     reader = reader.format(rows.format).options(**rows.options)
@@ -160,7 +126,7 @@ def frame(spark: SparkSession, rows: Rows) -> DataFrame:
         reader = reader.options(**{CORRUPT: TEXT, "columnPruning": "false"})
         return reader.schema(with_text(rows.schema)).load(rows.path)
     if rows.format in FILE_FORMATS:
-        return reader.schema(struct(rows.schema)).load(rows.path)
+        return reader.schema(struct(rows.schema, found)).load(rows.path)
     return decoded(reader.load(), rows.schema) if rows.format == "kafka" else reader.load()
 
 
@@ -184,9 +150,13 @@ def with_text(schema: Mapping[str, Kind]) -> StructType:
     return struct(schema).add(TEXT, StringType())
 
 
-def struct(schema: Mapping[str, Kind]) -> StructType:
-    """Declared columns as Spark calls them."""
-    return StructType([StructField(name, SPARK_TYPES[kind]) for name, kind in schema.items()])
+def struct(schema: Mapping[str, Kind], found: Found | None = None) -> StructType:
+    """Declared columns as Spark calls them; a date that files have is read as one."""
+    fields = []
+    for name, kind in schema.items():
+        is_date = isinstance((found or {}).get(name.casefold()), DateType)
+        fields.append(StructField(name, DateType() if is_date else SPARK_TYPES[kind]))
+    return StructType(fields)
 
 
 def private_folder(path: str) -> None:
