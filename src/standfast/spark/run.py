@@ -44,6 +44,8 @@ from standfast.spark.sinks import files, once
 from standfast.spark.sources import SPARK_TYPES, Source
 
 LOOK_EVERY_S = 0.5
+# Spark leaves out files that are a week older than the newest; one that is moved keeps its age.
+EVER = "36500d"
 TRY_AGAIN = (
     "the next start does this micro-batch again, from the checkpoint; if a file or a setting is "
     "wrong, mend it first"
@@ -120,7 +122,10 @@ def build(spark: SparkSession, pipeline: Pipeline) -> Job:
 def frame(spark: SparkSession, rows: Rows, found: Found) -> DataFrame:
     """The rows of a file, a topic or a generator; nothing that was written becomes SQL."""
     reader = spark.readStream if rows.stream else spark.read
-    reader = reader.format(rows.format).options(**rows.options)
+    reader = reader.format(rows.format)
+    if rows.stream and rows.format in FILE_FORMATS:
+        reader = reader.option("maxFileAge", EVER)
+    reader = reader.options(**rows.options)
     if rows.format in PARSED_FORMATS:
         # The fields of a line are counted only where all of them are looked at.
         reader = reader.options(**{CORRUPT: TEXT, "columnPruning": "false"})
