@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from tests.spark.jobs_in_files import console_of, example
 from typer.testing import CliRunner
@@ -191,6 +192,17 @@ def test_a_checkpoint_that_cannot_be_made_ends_the_job_with_what_to_do(spark, mo
     )
     with pytest.raises(module.JobFailed, match=said):
         module.run("x", console=console_of(terminal=False), spark=spark)
+
+
+def test_kafka_without_its_package_is_told_with_the_setting_to_add(monkeypatch):
+    def fail(*_: object) -> None:
+        raise Py4JError("[KAFKA_DATA_SOURCE_NOT_ENABLED] Failed to find data source: kafka.")
+
+    monkeypatch.setattr(module, "read_pipeline", lambda _: None)
+    monkeypatch.setattr(module, "build", fail)
+    said = r'hint: add "spark.jars.packages" = "org\.apache.*_2\.13:4\.3\.0" to \[session\.conf\]'
+    with pytest.raises(module.JobFailed, match=said):
+        module.run("x", console=console_of(terminal=False), spark=SimpleNamespace(version="4.3.0"))
 
 
 MILLION = """

@@ -117,6 +117,13 @@ def test_a_line_tells_one_batch():
     )
 
 
+def test_a_line_tells_no_rate_of_rows_where_spark_knows_none():
+    """The first micro-batch had rows of which "0 come in"."""
+    snapshot = Snapshot.of(_progress(0) | {"inputRowsPerSecond": 0.0})
+    assert snapshot is not None
+    assert "come in" not in line(snapshot)
+
+
 def test_the_screen_shows_rates_split_state_and_registry():
     shown = _shown(live(_total([_progress(0), _progress(1)])))
     for piece in (

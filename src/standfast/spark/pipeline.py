@@ -211,6 +211,10 @@ def _changes(given: DataFrame | Source, spec: Spec) -> DataFrame:
         hint = "a Source of queries names nothing but a text: Source(frame, text=...)"
         raise BadInput("queries have a key, a time or an id named", hint=hint)
     holes = dict.fromkeys(hole.name for t in spec.parsed.values() for hole in t.holes)
+    for name in ("template", "op"):
+        if name in holes:
+            what = f"the hole :{name} has the name of another column of queries"
+            raise BadParameters(what, hint="give the hole a new name")
     have = queries.columns
     hint = "columns are template, op, id, and one for each hole: "
     hint += ", ".join(f":{hole}" for hole in holes)
@@ -235,7 +239,7 @@ def _changes(given: DataFrame | Source, spec: Spec) -> DataFrame:
         if kind is None or kind != expected:
             raise BadParameters(
                 f"the column {name!r} of queries is {found.simpleString()}",
-                hint=f"make it {expected or 'a number, text or a timestamp'}",
+                hint=f"make it {expected or 'int64, float64, text or a timestamp'}",
             )
         columns.append(typed(queries, name))
     frame = queries.select(*columns, *text_of(source))
@@ -248,12 +252,13 @@ def _check_asked(spec: Spec, sources: Mapping[str, Source]) -> None:
     try:
         _ = spec.output.schema
     except UnsupportedQuery as error:
-        asked = re.search(r": an unknown column: (?:\w+\.)?\"?(\w+)", error.message)
-        found = unusable(sources).get(asked[1].casefold()) if asked else None
+        asked = re.search(r': an unknown column: (?:\w+\.)?(?:"([^"]+)"|(\w+))', error.message)
+        name = (asked[1] or asked[2]) if asked else ""
+        found = unusable(sources).get(name.casefold())
         if asked is None or found is None:
             raise
         where = error.message[: asked.start()]
-        what = f"{where}: the column {asked[1]!r} of input {found[0]!r} is {found[1]}"
+        what = f"{where}: the column {name!r} of input {found[0]!r} is {found[1]}"
         raise UnsupportedQuery(what, hint=found[2]) from None
 
 

@@ -27,6 +27,23 @@ CORRUPT = "columnNameOfCorruptRecord"
 _MODES = ("permissive", "failfast")
 
 
+def check_path(section: Section, key: str, text: str, base: Path) -> str:
+    """A path as Spark takes it; what it would take for something else is noted."""
+    if not text or ADDRESS.match(text):
+        return text
+    path, what, hint = os.path.abspath(base / text), "", NO_PATTERN
+    if text.startswith("~"):
+        what, hint = f"begins with ~, which is no home here: {text}", "write the folder out"
+    elif PATTERN.search(str(base)) and not os.path.isabs(text):
+        what = f"is in a folder with a character of patterns: {base}"
+    elif ":" in path:
+        what, hint = f"has a colon: {path}", "Spark reads no such path; name another folder"
+    if what:
+        section.wrong(key, f"{section.title} {key} {what}", hint)
+        return ""
+    return path
+
+
 def check_source(section: Section, path: str, *, stream: bool) -> None:
     """Note a path where there is nothing, or nothing that a stream can be read from."""
     if not path or ADDRESS.match(path) or PATTERN.search(path):

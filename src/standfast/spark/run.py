@@ -50,6 +50,9 @@ TRY_AGAIN = (
     "the next start does this micro-batch again, from the checkpoint; if a file or a setting is "
     "wrong, mend it first"
 )
+KAFKA = (
+    'add "spark.jars.packages" = "org.apache.spark:spark-sql-kafka-0-10_2.13:{0}" to [session.conf]'
+)
 GONE = "look whether memory was short; the next start goes on from the checkpoint"
 # Errors that only say that there was another one.
 _WRAPPERS = ("py4j.", "pyspark.errors.exceptions.captured.PythonException")
@@ -83,6 +86,8 @@ def run(
         if _is_gone(error):
             raise JobFailed(f"Spark's Java is gone: {error}", hint=GONE) from error
         what, hint = told(error)
+        if "KAFKA_DATA_SOURCE_NOT_ENABLED" in what:
+            hint = KAFKA.format(used.version)
         raise JobFailed(what, hint=hint or "look at the pipeline file") from error
     finally:
         if spark is None:
