@@ -105,8 +105,9 @@ def test_a_signal_asks_to_stop_and_the_second_interrupts(fast, number):
     with module._asked_to_stop() as stop:
         signal.raise_signal(number)
         assert stop.is_set()
-        totals = module._watch(query, stop, console_of(terminal=False))
+        totals = module._watch(query, stop, console := console_of(terminal=False))
         assert (query.stops, totals.n_batches) == (1, 1)
+        assert module.STOPPING in console.file.getvalue()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
     assert signal.getsignal(number) is before

@@ -39,13 +39,14 @@ from standfast.spark.pipeline_file import (
     read_pipeline,
 )
 from standfast.spark.progress import METRICS, Snapshot, Totals, line, live, summary
-from standfast.spark.session import session
+from standfast.spark.session import session, unbroken, untraced
 from standfast.spark.sinks import files, once
 from standfast.spark.sources import SPARK_TYPES, Source
 
 LOOK_EVERY_S = 0.5
 # Spark leaves out files that are a week older than the newest; one that is moved keeps its age.
 EVER = "36500d"
+STOPPING = "Stopping; Ctrl-C once more ends it at once, and the next start goes on all the same."
 TRY_AGAIN = (
     "the next start does this micro-batch again, from the checkpoint; if a file or a setting is "
     "wrong, mend it first"
@@ -71,6 +72,13 @@ def run(
     A dry run tells the plan and reads no rows. A session that is passed in is left running.
     """
     pipeline = read_pipeline(path)
+    with untraced():
+        return _run(pipeline, console, dry_run=dry_run, spark=spark)
+
+
+def _run(
+    pipeline: Pipeline, console: Console, *, dry_run: bool, spark: SparkSession | None
+) -> Totals:
     with console.status("starting Spark"):
         used = spark or session(pipeline.job.name, pipeline.master, pipeline.conf)
     try:
@@ -91,7 +99,7 @@ def run(
         raise JobFailed(what, hint=hint or "look at the pipeline file") from error
     finally:
         if spark is None:
-            with suppress(Py4JNetworkError, ConnectionError):  # it cannot be stopped any more
+            with unbroken(), suppress(Py4JNetworkError, ConnectionError):  # it may be gone
                 used.stop()
 
 
@@ -236,6 +244,8 @@ def _watch(query: StreamingQuery, stop: threading.Event, console: Console) -> To
     with _screen(console) as show:
         while query.isActive and not stop.wait(LOOK_EVERY_S):
             totals = _shown(query, totals, show)
+        if stop.is_set():
+            _print(console, STOPPING)
         query.stop()
         return _shown(query, totals, show)
 
