@@ -29,6 +29,7 @@ Form = Literal["pairs", "rows", "counts", "spans"]
 FORMS: tuple[str, ...] = get_args(Form)
 TALLY, ANSWERS, LETTERS = 0, 1, 2  # kinds of compact rows
 ANSWER, LETTER = "answers", "letters"  # kinds of unpacked ones
+BATCH = "batch"  # numbers the folders of micro-batches
 LETTER_FIELDS = ("source", "event", "reason", "column", "value")
 LETTER_SCHEMA = pa.schema([(name, pa.string()) for name in LETTER_FIELDS])
 
@@ -146,6 +147,21 @@ def _check_selected(template: str, field: pa.Field, selected: Mapping[str, pa.Da
             f"as {selected[field.name]}",
             hint="name one of them differently with AS, or attach the templates apart",
         )
+
+
+def check_folders(output: Output, results: Mapping[str, pa.Schema]) -> None:
+    """Refuse a selected column that has the name of the folders which micro-batches are in.
+
+    Who reads the folders gets their numbers for its values.
+    """
+    for template, schema in results.items() if output.form == "rows" else ():
+        for name in schema.names:
+            if name.casefold() == BATCH:
+                raise BadInput(
+                    f"template {template!r} selects a column called {name!r}, as the folders of "
+                    "micro-batches are",
+                    hint=f"name it differently: SELECT {name} AS ...",
+                )
 
 
 def packed(table: pa.Table, **shared: object) -> bytes:

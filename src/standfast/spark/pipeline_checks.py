@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from standfast.errors import BadInput, StandfastError
 from standfast.model.stream import Input
-from standfast.spark.outputs import form_of, output_of
+from standfast.spark.outputs import check_folders, form_of, output_of
 from standfast.spark.spec import Spec
 from standfast.spark.toml_text import Section
 
@@ -107,7 +107,7 @@ def _check_selected(section: Section, pipeline: Pipeline, declared: Mapping[str,
     for name, table in section.tables().items():
         some[name] = results[name]
         try:
-            output_of(form, some, [])
+            check_folders(output_of(form, some, []), some)
         except BadInput as error:
             table.wrong("sql" if "sql" in table else "file", error.message, error.hint)
             return
