@@ -29,17 +29,20 @@ _NEEDED_OF_QUERIES = ("template", "id")
 
 
 def found_columns(spark: SparkSession, pipeline: Pipeline) -> dict[str, Found]:
-    """The columns of the files of each section; those that are not as declared are mistakes."""
+    """Columns of the files of each section, where it matters of which type they are.
+
+    Those that are not as declared are mistakes.
+    """
     sections = {f"[inputs.{name}]": spec.rows for name, spec in pipeline.inputs.items()}
     sections["[queries]"] = pipeline.queries
     mistakes: list[Mistake] = []
     columns: dict[str, Found] = {}
     for title, rows in sections.items():
         names = _NEEDED_OF_QUERIES if rows is pipeline.queries else tuple(rows.schema)
-        columns[title] = _found(spark, rows, names)
-        if columns[title]:
-            mistakes += _missing(title, rows, columns[title], names)
-            mistakes += _of_other_types(spark, title, rows, columns[title])
+        found = _found(spark, rows, names)
+        columns[title] = _in_files(spark, rows, found)
+        mistakes += _missing(title, rows, found, names) if found else ()
+        mistakes += _of_other_types(title, rows, columns[title])
     if mistakes:
         raise BadPipeline(pipeline.file, mistakes)
     return columns
@@ -86,26 +89,29 @@ def _missing(title: str, rows: Rows, found: Found, names: Sequence[str]) -> Iter
             yield Mistake(rows.line, what, did_you_mean(name, found, what="columns"))
 
 
-def _of_other_types(spark: SparkSession, title: str, rows: Rows, found: Found) -> Iterator[Mistake]:
-    """Columns whose type in the files is not that of their kind."""
-    other = {
-        name: found[name.casefold()]
-        for name, kind in rows.schema.items()
-        if name.casefold() in found and not _fits(found[name.casefold()], kind, rows.format)
-    }
-    if not other:
-        return
-    # What stands in the names of folders has no type of its own.
+def _in_files(spark: SparkSession, rows: Rows, found: Found) -> Found:
+    """Columns without those in names of folders, which Spark reads as whatever it is told.
+
+    None, if all have the type that is declared.
+    """
+    declared = {name.casefold(): SPARK_TYPES[kind] for name, kind in rows.schema.items()}
+    if all(found.get(name, type_) == type_ for name, type_ in declared.items()):
+        return {}
     with _all_timestamps(spark):
         inside = _reader(spark, rows, recursiveFileLookup="true").load(rows.path).columns
     own = {name.casefold() for name in inside}
-    for name, type_ in other.items():
-        if name.casefold() in own:
-            kind = rows.schema[name]
-            what = (
-                f"{title} the column {name!r} is {type_.simpleString()} at {rows.path}, not {kind}"
+    return {name: type_ for name, type_ in found.items() if name in own}
+
+
+def _of_other_types(title: str, rows: Rows, found: Found) -> Iterator[Mistake]:
+    """Columns whose type in the files is not that of their kind."""
+    for name, kind in rows.schema.items():
+        type_ = found.get(name.casefold())
+        if type_ is not None and not _fits(type_, kind, rows.format):
+            what = f"{title} the column {name!r} is {type_.simpleString()} at {rows.path}, "
+            yield Mistake(
+                rows.line, f"{what}not {kind}", _advice(name, kind, KINDS.get(type(type_)))
             )
-            yield Mistake(rows.line, what, _advice(name, kind, KINDS.get(type(type_))))
 
 
 def _fits(type_: types.DataType, kind: Kind, format: str) -> bool:
