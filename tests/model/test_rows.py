@@ -288,6 +288,19 @@ def test_columns_of_one_type_are_never_judged_value_by_value(monkeypatch):
     assert read_rows(TRADES, lists).kept.size == 3
 
 
+def test_a_value_that_python_has_none_for_is_shown():
+    """The name of its Arrow type stood in its place."""
+    far = pa.array([10**18, 0], pa.timestamp("us", "UTC"))
+    text = pa.array([b"\xffab", b"good"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 2, text.buffers())
+    stream = Input.stream("far", {"at": "timestamp", "name": "string"})
+    rejected = [
+        read_rows(stream, pa.table(columns)).rejected[0].value
+        for columns in ({"at": far, "name": ["a", "b"]}, {"at": [0, 0], "name": text})
+    ]
+    assert rejected == ["1000000000000000000", "b'\\xffab'"]
+
+
 def test_a_long_value_is_cut_in_the_report():
     rejected = read_rows(Input.stream("s", {"x": "int64"}), {"x": ["y" * 1000]}).rejected
     assert len(rejected[0].value) == 80

@@ -75,6 +75,10 @@ def test_a_watermark_that_no_input_can_use_is_refused(spark, frames):
             "template 'f': parameter 'lo' takes text, got double",
         ),
         (
+            {"templates": {"f": "SELECT * FROM a WHERE s = :op"}},
+            "the hole :op has the name of another column of queries\n  hint: give the hole a new",
+        ),
+        (
             {"templates": {"f": "SELECT x AS event FROM a WHERE x > :lo"}, "output": "rows"},
             "template 'f' selects a column called 'event', which answers have already",
         ),
@@ -118,7 +122,7 @@ def test_a_wrong_argument_is_refused_by_name(spark, frames, given, said):
         (
             CHANGES.replace("lo double", "lo array<double>"),
             "the column 'lo' of queries is array<double>\n"
-            "  hint: make it a number, text or a timestamp",
+            "  hint: make it int64, float64, text or a timestamp",
         ),
         (
             CHANGES.replace("lo double", "lo string"),
@@ -169,6 +173,22 @@ def test_a_frame_without_a_column_that_can_be_used_is_refused_with_its_types(spa
         "input 'a' has no column that can be used: x is decimal(10,2), y is boolean\n  hint: whole"
     )
     assert refusal(spark, frames, inputs={"a": odd}).startswith(said)
+
+
+@pytest.mark.parametrize("column", ["größe", "two words"])
+def test_a_column_whose_name_templates_cannot_ask_for_is_told(spark, frames, column):
+    """It was said to be unknown, or of a type that can be used."""
+    odd = spark.createDataFrame([], f"id bigint, `{column}` double")
+    sql = f'SELECT * FROM a WHERE "{column}" BETWEEN :lo AND :hi'
+    said = (
+        f"the column {column!r} of input 'a' is under a name that templates cannot ask for\n"
+        "  hint: rename it"
+    )
+    assert f"template 'f': {said}" in refusal(
+        spark, frames, inputs={"a": odd}, templates={"f": sql}
+    )
+    said = f"input 'a': the key column {column!r} is under a name that templates cannot ask for"
+    assert refusal(spark, frames, inputs={"a": Source(odd, key=column)}).startswith(said)
 
 
 def test_the_text_of_rows_that_cannot_be_read_is_not_asked_about(spark, frames):

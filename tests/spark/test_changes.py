@@ -96,11 +96,11 @@ def test_bad_changes_stop_nothing_and_are_named() -> None:
     reasons = {refusal.id: refusal.reason for refusal in outcome.refused}
     assert "there is no template 'lwo'; did you mean 'low'?" in reasons["1"]
     assert reasons["2"] == "the operation 'drop' is neither add nor remove"
-    assert reasons["None"] == "the id is null"
+    assert reasons[None] == "the id is null"
     assert "NaN" in reasons["4"]
     assert "null" in reasons["5"]
     assert reasons["6"] == "no query has this id: it was removed before, or never added"
-    assert "there is no template None" in reasons["7"]
+    assert reasons["7"] == "the template is null"
     assert "null" in reasons["8"]
 
 

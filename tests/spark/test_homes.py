@@ -12,6 +12,7 @@ from tests.spark.reference import Played, embedded
 from tests.spark.world import DELICATE, World, draw_history, whole_world, write_history
 
 from standfast.operators.catalog import CATALOG
+from standfast.spark import Source, attached
 
 WORLD = whole_world()
 SMALL = WORLD.only("filter_interval_tree", "band_groups", "select_groups")  # ids are numbers
@@ -60,6 +61,16 @@ def test_static_frames_are_answered_as_one_batch(spark, tmp_path):
     assert wanted.differences(found) == []
     assert found.answers.total() > 1000
     assert found.letters.total() > 10
+
+
+def test_an_input_may_be_called_queries(spark):
+    """The changes of queries were taken for it: no row of it was read, and nobody was told."""
+    rows = spark.createDataFrame([(1, 5.0), (2, 50.0)], "id bigint, ms double")
+    slow = spark.createDataFrame([("slow", 7, 10.0)], "template string, id bigint, least double")
+    sql = "SELECT * FROM queries WHERE ms > :least"
+    job = attached(spark, {"queries": Source(rows, id="id")}, {"slow": sql}, slow, shards=1)
+    assert [(row.query, row.event) for row in job.answers.collect()] == [(7, 2)]
+    assert job.counted.get["received"] == 2
 
 
 @pytest.mark.sweep

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from tests.spark.jobs_in_files import console_of, example
 from typer.testing import CliRunner
 
 from standfast.cli import app
 from standfast.spark import run as module
+from standfast.spark.described import found_columns
+from standfast.spark.pipeline_file import read_pipeline
 from standfast.spark.toml_text import BadPipeline
 
 
@@ -77,6 +83,96 @@ def test_a_column_that_no_parquet_file_has_is_a_mistake(spark, tmp_path):
     assert (totals.counts["used"], totals.counts["affected"]) == (4, 1), "one file has it"
 
 
+def _mistakes_of(spark: SparkSession, file: Path) -> list[tuple[int, str, str]]:
+    with pytest.raises(BadPipeline) as caught:
+        module.run(file, console=console_of(terminal=False), dry_run=True, spark=spark)
+    return [(m.line, m.what, m.hint) for m in caught.value.mistakes]
+
+
+OTHER_TYPES = [
+    ([Decimal("0.12")], "decimal(2,2)", "float64", "have it written as one of bigint, double, "),
+    ([Decimal("0.12")], "decimal(2,2)", "int64", "have it written as one of bigint, double, "),
+    ([7], "bigint", "float64", 'declare x = "int64"'),
+    ([0.5], "double", "int64", 'declare x = "float64"'),
+    ([b"7"], "binary", "int64", "have it written as one of bigint, double, "),
+    ([True], "boolean", "int64", "have it written as one of bigint, double, "),
+    ([7], "bigint", "timestamp", "have it written as microseconds, if it is a timestamp of nano"),
+    (["7"], "string", "int64", 'declare x = "string"'),
+    ([date(2024, 5, 1)], "date", "int64", 'declare x = "timestamp"'),
+    ([datetime(2024, 5, 1, tzinfo=UTC)], "timestamp", "int64", 'declare x = "timestamp"'),
+]
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc"])
+def test_a_column_that_files_have_as_another_type_is_a_mistake(spark, tmp_path, format):
+    """Spark gave 0.12 as 12.0, cut fractions off, and made nulls of texts."""
+    file = _parquet_job(tmp_path)
+    folder = tmp_path / "trades" / "day=7"
+    for values, type_, kind, advice in OTHER_TYPES:
+        rows = pa.table({"x": values})
+        if format == "parquet":
+            times = [datetime(2024, 5, 1)]  # of nanoseconds; nobody asks for it
+            rows = rows.append_column("unread", pa.array(times, pa.timestamp("ns")))
+            # Spark, too, writes decimals of few digits as integers.
+            pq.write_table(rows, folder / "all.parquet", store_decimal_as_integer=True)
+        else:
+            orc.write_table(rows, folder / "all.orc")
+        text = PARQUET.replace('id = "int64", price = "float64", day', f'x = "{kind}", day')
+        text = text.replace(
+            "SELECT id, price FROM trades WHERE price", "SELECT x FROM trades WHERE day"
+        )
+        file.write_text(text.replace('format = "parquet"', f'format = "{format}"'))
+        ((line, what, hint),) = _mistakes_of(spark, file)
+        assert text.splitlines()[line - 1].startswith("schema = { x")
+        at = tmp_path / "trades"
+        assert what == f"[inputs.trades] the column 'x' is {type_} at {at}, not {kind}"
+        assert hint.startswith(advice)
+
+
+def test_queries_in_files_have_the_columns_and_the_types_that_they_need(spark, tmp_path):
+    file = _parquet_job(tmp_path)
+    text = PARQUET.replace('"csv"', '"parquet"')
+    schema = next(x for x in text.splitlines() if x.startswith("schema = { template"))
+    file.write_text(text.replace(schema, ""))
+    (tmp_path / "queries" / "all.csv").unlink()
+    bounds = pa.table({"template": ["cheap"], "name": [1], "limit": [2]})
+    pq.write_table(bounds, tmp_path / "queries" / "all.parquet")
+    at = tmp_path / "queries"
+    assert [(what, hint) for _, what, hint in _mistakes_of(spark, file)] == [
+        (f"[queries] no file at {at} has the column 'id'", "columns: template, name, limit"),
+        (
+            f"[queries] the column 'limit' is bigint at {at}, not float64",
+            'declare limit = "int64"',
+        ),
+    ]
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc"])
+def test_other_types_that_mean_the_same_are_read(spark, tmp_path, format):
+    """Spark refused dates in Parquet. What stands in the names of folders is as declared."""
+    file = _parquet_job(tmp_path)
+    folder = (tmp_path / "trades" / "day=7").rename(tmp_path / "trades" / "day=007")
+    columns = {
+        "id": pa.array([1, 2], pa.int16()), "price": pa.array([1, 5], pa.int32()),
+        "placed": [date(2024, 5, 1), date(1969, 1, 1)], "at": [datetime(2024, 5, 1)] * 2,
+        "few": pa.array([0.5, 1.5], pa.float32()),
+    }  # fmt: skip
+    write = pq.write_table if format == "parquet" else orc.write_table
+    write(pa.table(columns), folder / f"all.{format}")
+    more = 'placed = "timestamp", at = "timestamp", few = "float64", day = "string"'
+    text = PARQUET.replace('day = "int64"', more)
+    text = text.replace("SELECT id, price FROM", "SELECT id, price, placed, at, few, day FROM")
+    text = text.replace('path = "out"', 'form = "rows"\npath = "out"')
+    file.write_text(text.replace('format = "parquet"', f'format = "{format}"'))
+    totals = module.run(file, console=console_of(terminal=False), spark=spark)
+    assert (totals.counts["used"], totals.counts["rejected"]) == (1, 1), "1969 is too early"
+    (row,) = ds.dataset(tmp_path / "out" / "batch=0" / "kind=answers").to_table().to_pylist()
+    may = datetime(2024, 5, 1)
+    found = [row[name] for name in ("id", "price", "placed", "at", "few", "day")]
+    assert set(found_columns(spark, read_pipeline(file))["[inputs.trades]"]) == set(columns)
+    assert found == [1, 1.0, may, may, 0.5, "007"]
+
+
 def test_a_parquet_input_that_has_no_file_yet_is_no_mistake(spark, tmp_path):
     file = _parquet_job(tmp_path)
     totals = module.run(file, console=console_of(terminal=False), spark=spark)
@@ -99,6 +195,17 @@ def test_a_checkpoint_that_cannot_be_made_ends_the_job_with_what_to_do(spark, mo
     )
     with pytest.raises(module.JobFailed, match=said):
         module.run("x", console=console_of(terminal=False), spark=spark)
+
+
+def test_kafka_without_its_package_is_told_with_the_setting_to_add(monkeypatch):
+    def fail(*_: object) -> None:
+        raise Py4JError("[KAFKA_DATA_SOURCE_NOT_ENABLED] Failed to find data source: kafka.")
+
+    monkeypatch.setattr(module, "read_pipeline", lambda _: None)
+    monkeypatch.setattr(module, "build", fail)
+    said = r'hint: add "spark.jars.packages" = "org\.apache.*_2\.13:4\.3\.0" to \[session\.conf\]'
+    with pytest.raises(module.JobFailed, match=said):
+        module.run("x", console=console_of(terminal=False), spark=SimpleNamespace(version="4.3.0"))
 
 
 MILLION = """

@@ -249,6 +249,26 @@ def test_a_file_that_is_not_toml_is_told_with_the_line(tmp_path, text, line):
     assert hint
 
 
+def test_a_mark_before_the_text_is_none_of_it(tmp_path):
+    """It was said that the first line is not TOML."""
+    path = _file(tmp_path, GOOD)
+    path.write_text("\ufeff" + GOOD)
+    (tmp_path / "big.sql").write_text("\ufeffSELECT * FROM supply WHERE quantity > :big")
+    assert list(read_pipeline(path).templates) == ["alerts", "big"]
+
+
+def test_a_pipeline_file_in_a_folder_with_a_pattern_is_told(tmp_path):
+    """Spark took the folder for others, and read what they have or nothing."""
+    folder = tmp_path / "data[1]"
+    folder.mkdir()
+    text = GOOD.replace('"out"', f'"{tmp_path}/out"')
+    where = f"is in a folder with a character of patterns: {folder}"
+    assert [what for _, what, _ in _mistakes(folder, text)] == [
+        f"[inputs.supply] path {where}", f"[inputs.demand] path {where}",
+        f"[queries] path {where}", f"[job] checkpoint {where}",
+    ]  # fmt: skip
+
+
 def test_a_file_that_cannot_be_read_is_told(tmp_path):
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     for name in ("nowhere.toml", "binary.toml", "."):

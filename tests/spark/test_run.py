@@ -105,8 +105,9 @@ def test_a_signal_asks_to_stop_and_the_second_interrupts(fast, number):
     with module._asked_to_stop() as stop:
         signal.raise_signal(number)
         assert stop.is_set()
-        totals = module._watch(query, stop, console_of(terminal=False))
+        totals = module._watch(query, stop, console := console_of(terminal=False))
         assert (query.stops, totals.n_batches) == (1, 1)
+        assert module.STOPPING in console.file.getvalue()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
     assert signal.getsignal(number) is before
@@ -275,6 +276,7 @@ def _written(folder: Path) -> tuple[dict[tuple[str, int], list[int]], list[str]]
 def test_a_job_that_is_stopped_goes_on_at_the_next_start(tmp_path):
     """The first file, Ctrl-C, the second file: as if nothing had happened in between.
 
+    The second file is a month older: Spark left files out that were a week older than the newest.
     The stock is named after the trades here; as it is no stream, it is there before them.
     """
     file = example(tmp_path / "prices")
@@ -285,6 +287,8 @@ def test_a_job_that_is_stopped_goes_on_at_the_next_start(tmp_path):
     )
     second = file.parent / "trades" / "second.csv"
     second.rename(tmp_path / "second.csv")
+    month_ago = second.parent.stat().st_mtime - 30 * 86_400
+    os.utime(tmp_path / "second.csv", (month_ago, month_ago))
     text = file.read_text()
     file.write_text(text.replace('trigger = "available now"', 'trigger = "1 second"'))
     with subprocess.Popen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import stat
@@ -189,7 +190,7 @@ def test_ctrl_c_waits_for_java_and_the_second_does_not():
     before, done = signal.getsignal(signal.SIGINT), []
 
     def interrupted(times: int) -> None:
-        with module._unbroken():
+        with module.unbroken():
             for _ in range(times):
                 signal.raise_signal(signal.SIGINT)
             done.append(times)
@@ -222,6 +223,19 @@ def _until(found, seconds=120):
     while not found():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.05)
+
+
+def test_calls_that_ctrl_c_cuts_off_leave_no_trace_unless_logging_is_set_up(monkeypatch, capsys):
+    """Who pressed it twice had a page of traces."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    with module.untraced():
+        logging.exception("KeyboardInterrupt while sending command.")
+    assert logging.root.handlers == []
+    own = logging.StreamHandler()
+    monkeypatch.setattr(logging.root, "handlers", [own])
+    with module.untraced():
+        assert logging.root.handlers == [own]
+    assert capsys.readouterr().err == ""
 
 
 def test_ctrl_c_while_spark_starts_leaves_no_java(tmp_path):

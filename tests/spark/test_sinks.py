@@ -109,11 +109,18 @@ def test_a_pass_over_static_frames_can_be_repeated_but_not_into_the_folder_of_a_
 def test_what_this_sink_could_not_write_or_read_again_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Answers under a name that Spark takes for a pattern were written and never found again."""
+    """Answers under a name that Spark takes for a pattern were written and never found again.
+
+    A column called batch was read as the number of the micro-batch.
+    """
     live = spark.createDataFrame([(7, 1.0)], "id bigint, v double")
     job = attached(spark, {"live": Source(live, id="id")}, {"f": FILTER}, shards=1)
     with pytest.raises(BadInput, match=r"the folder .*out\[1\] could not be read again"):
         once(job, tmp_path / "out[1]")
     with pytest.raises(BadInput, match=r"hint: write job\.everything"):
         once(job, tmp_path / "out")(job.answers, 0)
+    sql = FILTER.replace("*", "id AS batch")
+    job = attached(spark, {"live": Source(live, id="id")}, {"f": sql}, output="rows", shards=1)
+    with pytest.raises(BadInput, match="a column called 'batch', as the folders of micro-batches"):
+        once(job, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -113,11 +113,17 @@ def _shown_at(column: Raw, position: int) -> str:
     if value is MISSING:
         return ""
     try:
-        return shown(value.as_py() if isinstance(value, pa.Scalar) else value)
-    except UnicodeDecodeError:  # a string whose bytes are no text
-        return shown(value.as_buffer().to_pybytes())
+        return shown(_plain(value) if isinstance(value, pa.Scalar) else value)
     except Exception:  # a value that cannot even be shown is still reported
         return shown(type(value).__name__)
+
+
+def _plain(value: Any) -> object:
+    """The value in Python; where Python has none, the number of a far time, or bytes as such."""
+    try:
+        return value.as_py()
+    except (OverflowError, UnicodeDecodeError):
+        return value.cast(pa.binary() if is_text(value.type) else pa.int64()).as_py()
 
 
 def _null_faults(declared: Input, name: str, array: Any) -> Faults:

@@ -44,8 +44,8 @@ BEFORE = -1  # when a query came that was there before all changes
 class Refusal(NamedTuple):
     """A change that was not applied: which, why, and in which row it stood."""
 
-    template: str
-    id: str
+    template: str | None
+    id: str | None
     reason: str
     row: int
 
@@ -70,8 +70,10 @@ def apply(groups: dict[str, Group], changes: pa.Table) -> Outcome:
         changes = _with_text(changes, name, f"the {name}", outcome)
     for template, rows in _by(changes, "template"):
         group = groups.get(template or "")
-        if group is None:
-            hint = did_you_mean(str(template), groups, what="templates")
+        if template is None:
+            _refuse(outcome, None, rows, "the template is null")
+        elif group is None:
+            hint = did_you_mean(template, groups, what="templates")
             _refuse(outcome, template, rows, f"there is no template {shown(template)}; {hint}")
         else:
             _change(group, rows, outcome)
@@ -291,6 +293,6 @@ def _lacks(group: Group, rows: pa.Table) -> Int64s:
 
 def _refuse(outcome: Outcome, template: str | None, rows: pa.Table, reason: str) -> None:
     outcome.refused += [
-        Refusal(str(template), str(identity), reason, row)
+        Refusal(template, None if identity is None else str(identity), reason, row)
         for identity, row in zip(rows["id"].to_pylist(), rows[ROW].to_pylist(), strict=True)
     ]

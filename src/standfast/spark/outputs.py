@@ -29,6 +29,7 @@ Form = Literal["pairs", "rows", "counts", "spans"]
 FORMS: tuple[str, ...] = get_args(Form)
 TALLY, ANSWERS, LETTERS = 0, 1, 2  # kinds of compact rows
 ANSWER, LETTER = "answers", "letters"  # kinds of unpacked ones
+BATCH = "batch"  # numbers the folders of micro-batches
 LETTER_FIELDS = ("source", "event", "reason", "column", "value")
 LETTER_SCHEMA = pa.schema([(name, pa.string()) for name in LETTER_FIELDS])
 
@@ -158,6 +159,21 @@ def readable(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         found = texts.cast(pa.binary()).to_pylist()
         return pa.array([None if v is None else v.decode(errors="replace") for v in found])
     return texts
+
+
+def check_folders(output: Output, results: Mapping[str, pa.Schema]) -> None:
+    """Refuse a selected column that has the name of the folders which micro-batches are in.
+
+    Who reads the folders gets their numbers for its values.
+    """
+    for template, schema in results.items() if output.form == "rows" else ():
+        for name in schema.names:
+            if name.casefold() == BATCH:
+                raise BadInput(
+                    f"template {template!r} selects a column called {name!r}, as the folders of "
+                    "micro-batches are",
+                    hint=f"name it differently: SELECT {name} AS ...",
+                )
 
 
 def packed(table: pa.Table, **shared: object) -> bytes:

@@ -11,7 +11,7 @@ same plan without state gives the answer once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial, reduce
@@ -133,13 +133,13 @@ def attached(
     _check_asked(spec, sources)
     keys = shard_keys(n_shards)
     brief = spec.brief.to_json()
-    packed = {
-        name: _packed(taken(source, declared[name]), partial(packing.rows_packer, brief, keys, i))
+    packed = [
+        _packed(taken(source, declared[name]), partial(packing.rows_packer, brief, keys, i))
         for i, (name, source) in enumerate(sources.items())
-    }
+    ]
     if queries is not None:
-        packed["queries"] = _packed(_changes(queries, spec), partial(packing.changes_packer, keys))
-    if any(frame.isStreaming for frame in packed.values()):
+        packed.append(_packed(_changes(queries, spec), partial(packing.changes_packer, keys)))
+    if any(frame.isStreaming for frame in packed):
         return Job(spec, _streamed(spark, packed, spec))
     counted = Observation(METRICS)
     return Job(spec, _once(packed, spec).observe(counted, *_counts()), counted)
@@ -153,16 +153,16 @@ def _still_first(
     return {n: sources[n] for n in names}, {n: declared[n] for n in names}
 
 
-def _once(packed: Mapping[str, DataFrame], spec: Spec) -> DataFrame:
+def _once(packed: Iterable[DataFrame], spec: Spec) -> DataFrame:
     """The compact rows of shards that see everything once; a task has the chunks of one."""
-    chunks = reduce(DataFrame.union, packed.values()).repartition(spec.n_shards, "shard")
+    chunks = reduce(DataFrame.union, packed).repartition(spec.n_shards, "shard")
     return chunks.mapInArrow(partial(in_one_go, spec.to_json()), COMPACT_DDL)
 
 
-def _streamed(spark: SparkSession, packed: Mapping[str, DataFrame], spec: Spec) -> DataFrame:
+def _streamed(spark: SparkSession, packed: Collection[DataFrame], spec: Spec) -> DataFrame:
     """The compact rows of shards that Spark keeps the state of."""
-    live = [frame for frame in packed.values() if frame.isStreaming]
-    still = [frame for frame in packed.values() if not frame.isStreaming]
+    live = [frame for frame in packed if frame.isStreaming]
+    still = [frame for frame in packed if not frame.isStreaming]
     for name, value in state_settings(spark.conf.get("spark.speculation", "false")).items():
         if spark.conf.get(name, None) != value:
             spark.conf.set(name, value)
@@ -211,6 +211,10 @@ def _changes(given: DataFrame | Source, spec: Spec) -> DataFrame:
         hint = "a Source of queries names nothing but a text: Source(frame, text=...)"
         raise BadInput("queries have a key, a time or an id named", hint=hint)
     holes = dict.fromkeys(hole.name for t in spec.parsed.values() for hole in t.holes)
+    for name in ("template", "op"):
+        if name in holes:
+            what = f"the hole :{name} has the name of another column of queries"
+            raise BadParameters(what, hint="give the hole a new name")
     have = queries.columns
     hint = "columns are template, op, id, and one for each hole: "
     hint += ", ".join(f":{hole}" for hole in holes)
@@ -235,7 +239,7 @@ def _changes(given: DataFrame | Source, spec: Spec) -> DataFrame:
         if kind is None or kind != expected:
             raise BadParameters(
                 f"the column {name!r} of queries is {found.simpleString()}",
-                hint=f"make it {expected or 'a number, text or a timestamp'}",
+                hint=f"make it {expected or 'int64, float64, text or a timestamp'}",
             )
         columns.append(typed(queries, name))
     frame = queries.select(*columns, *text_of(source))
@@ -248,12 +252,13 @@ def _check_asked(spec: Spec, sources: Mapping[str, Source]) -> None:
     try:
         _ = spec.output.schema
     except UnsupportedQuery as error:
-        asked = re.search(r": an unknown column: (?:\w+\.)?\"?(\w+)", error.message)
-        found = unusable(sources).get(asked[1].casefold()) if asked else None
+        asked = re.search(r': an unknown column: (?:\w+\.)?(?:"([^"]+)"|(\w+))', error.message)
+        name = (asked[1] or asked[2]) if asked else ""
+        found = unusable(sources).get(name.casefold())
         if asked is None or found is None:
             raise
         where = error.message[: asked.start()]
-        what = f"{where}: the column {asked[1]!r} of input {found[0]!r} is {found[1]}"
+        what = f"{where}: the column {name!r} of input {found[0]!r} is {found[1]}"
         raise UnsupportedQuery(what, hint=found[2]) from None
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from standfast.errors import BadInput, StandfastError
 from standfast.model.stream import Input
-from standfast.spark.outputs import form_of, output_of
+from standfast.spark.outputs import check_folders, form_of, output_of
 from standfast.spark.spec import Spec
 from standfast.spark.toml_text import Section
 
@@ -25,6 +25,23 @@ NO_PATTERN = "Spark takes * ? [ ] { } and \\ for patterns when it reads; name an
 PARSED_FORMATS = ("csv", "json")  # formats in which a row may be there and not be readable
 CORRUPT = "columnNameOfCorruptRecord"
 _MODES = ("permissive", "failfast")
+
+
+def check_path(section: Section, key: str, text: str, base: Path) -> str:
+    """A path as Spark takes it; what it would take for something else is noted."""
+    if not text or ADDRESS.match(text):
+        return text
+    path, what, hint = os.path.abspath(base / text), "", NO_PATTERN
+    if text.startswith("~"):
+        what, hint = f"begins with ~, which is no home here: {text}", "write the folder out"
+    elif PATTERN.search(str(base)) and not os.path.isabs(text):
+        what = f"is in a folder with a character of patterns: {base}"
+    elif ":" in path:
+        what, hint = f"has a colon: {path}", "Spark reads no such path; name another folder"
+    if what:
+        section.wrong(key, f"{section.title} {key} {what}", hint)
+        return ""
+    return path
 
 
 def check_source(section: Section, path: str, *, stream: bool) -> None:
@@ -90,7 +107,7 @@ def _check_selected(section: Section, pipeline: Pipeline, declared: Mapping[str,
     for name, table in section.tables().items():
         some[name] = results[name]
         try:
-            output_of(form, some, [])
+            check_folders(output_of(form, some, []), some)
         except BadInput as error:
             table.wrong("sql" if "sql" in table else "file", error.message, error.hint)
             return

@@ -22,8 +22,8 @@ from standfast.model.template import Template
 from standfast.operators.catalog import choose
 from standfast.spark.outputs import FORMS
 from standfast.spark.pipeline_checks import (
-    ADDRESS,
     check_options,
+    check_path,
     check_source,
     check_together,
 )
@@ -51,11 +51,16 @@ _SECTIONS = {
 # Columns of a CSV file are found by their place; a header of other names is then an error.
 _CSV_OPTIONS = {"header": "true", "enforceSchema": "false"}
 _SCHEMA_HINT = 'name the columns in their order: schema = { id = "int64", price = "float64" }'
-_DURATION = re.compile(r"\d{1,9} (millisecond|second|minute|hour|day)s?")
+# As microseconds all of them fit into int64.
+_DURATION = re.compile(r"\d{1,9} (millisecond|second|minute|hour)s?|\d{1,7} days?")
 _HOLE_KINDS: dict[str, Kind] = {
     "int64": "int64", "float64": "float64", "timestamp": "timestamp", "string": "string",
     "duration": "int64",
 }  # fmt: skip
+
+
+# Settings that another key of the file makes.
+_KEYS_OF_THEIR_OWN = {"spark.master": "master in [session]", "spark.app.name": "name in [job]"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +168,9 @@ def _session(section: Section) -> tuple[str, dict[str, str]]:
         if not name.startswith("spark."):
             hint = 'for example "spark.executor.memory" = "2g"'
             table.wrong(name.split(".")[0], f"{name!r} is no setting of Spark", hint)
+        if name in _KEYS_OF_THEIR_OWN:
+            hint = f"use the key {_KEYS_OF_THEIR_OWN[name]}"
+            section.wrong("conf", f"[session.conf] {name} has a key of its own", hint)
     section.done()
     return master, conf
 
@@ -293,14 +301,15 @@ def _templates(
 
 
 def _sql(section: Section, base: Path) -> str:
-    sql, file = section.optional("sql"), _optional_path(section, "file", base)
+    sql, file = section.optional("sql"), section.optional("file")
     if ("sql" in section) == ("file" in section):
         what = "both sql and file" if "sql" in section else "neither sql nor file"
         section.wrong("file", f"{section.title} has {what}", "give one of them")
     if not file:
         return sql or ""
+    file = os.path.abspath(base / file)
     try:
-        return Path(file).read_text(encoding="utf-8")
+        return Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         section.wrong("file", f"{file} cannot be read: {error}", "name a file with SQL in it")
         return ""
@@ -325,7 +334,10 @@ def _queries(section: Section, base: Path, templates: Mapping[str, Template]) ->
     holes = [(name, hole) for name, t in templates.items() for hole in t.holes if rows.schema]
     for name, hole in holes:
         kind = rows.schema.get(hole.name)
-        if not _takes(hole, kind):
+        if hole.name in ("template", "op"):
+            what = f"the hole :{hole.name} of template {name!r} has the name of another column"
+            section.wrong("schema", f"[queries] {what}", "give the hole a new name")
+        elif not _takes(hole, kind):
             hole_text = f"the hole :{hole.name} of template {name!r}"
             what = f"column {hole.name!r} is {kind}, unfit for" if kind else "has no column for"
             hint = f'declare {hole.name} = "{_HOLE_KINDS[hole.kind]}", or give the hole a new name'
@@ -361,7 +373,8 @@ def _output(section: Section, base: Path) -> OutputSpec:
 
 
 def _job(section: Section, base: Path, name: str) -> JobSpec:
-    checkpoint = _optional_path(section, "checkpoint", base)
+    checkpoint = section.optional("checkpoint")
+    checkpoint = check_path(section, "checkpoint", checkpoint, base) if checkpoint else None
     trigger = section.text("trigger", "1 second")
     watermark = section.optional("watermark")
     for key, value in (("trigger", trigger), ("watermark", watermark)):
@@ -380,13 +393,4 @@ def _job(section: Section, base: Path, name: str) -> JobSpec:
 
 def _path(section: Section, key: str, base: Path) -> str:
     """A path as Spark takes it: absolute, unless it is an address such as s3a://bucket/key."""
-    return _absolute(section.text(key), base)
-
-
-def _optional_path(section: Section, key: str, base: Path) -> str | None:
-    text = section.optional(key)
-    return _absolute(text, base) if text else None
-
-
-def _absolute(text: str, base: Path) -> str:
-    return text if not text or ADDRESS.match(text) else os.path.abspath(base / text)
+    return check_path(section, key, section.text(key), base)

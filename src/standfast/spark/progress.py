@@ -139,12 +139,10 @@ def live(totals: Totals) -> Table:
 
 def line(snapshot: Snapshot) -> str:
     """One micro-batch in one line, for where there is no screen."""
-    # Spark knows no rate at which rows come in before the second micro-batch.
-    come = f" while {snapshot.input_rate:,.0f} come in" if snapshot.input_rate else ""
     return (
         f"batch {snapshot.batch}: {snapshot.counts['received']:,} rows in "
         f"{snapshot.batch_ms:,.0f} ms ({_split(snapshot)}), "
-        f"{snapshot.processing_rate:,.0f} rows/s{come}, "
+        f"{snapshot.processing_rate:,.0f} rows/s{_come_in(snapshot)}, "
         f"{snapshot.levels['queries']:,} queries (registry {snapshot.levels['registry']}) affected "
         f"{snapshot.counts['affected']:,} times, state {size(snapshot.levels['state_bytes'])}, "
         f"memory {size(snapshot.levels['memory_bytes'])}"
@@ -194,6 +192,11 @@ def _fates(counts: Mapping[str, int]) -> str:
 def _changes(counts: Mapping[str, int]) -> str:
     names = ("added", "removed", "repeated", "refused")
     return ", ".join(f"{counts[name]:,} {name}" for name in names)
+
+
+def _come_in(snapshot: Snapshot) -> str:
+    """How fast rows come in; of the first micro-batch nobody knows."""
+    return f" while {snapshot.input_rate:,.0f} come in" if snapshot.input_rate else ""
 
 
 def _rate(value: object) -> float:

@@ -17,38 +17,42 @@ from types import FrameType
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, from_json, lit, when
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import DateType, StringType, StructField, StructType
 from rich.console import Console
 from rich.live import Live
 
 from standfast.errors import StandfastError
-from standfast.model.names import did_you_mean
 from standfast.model.query import Kind
 from standfast.spark.arriving import TEXT
+from standfast.spark.described import Found, found_columns
 from standfast.spark.pipeline import Job, attached
 from standfast.spark.pipeline_checks import CORRUPT, PARSED_FORMATS
 from standfast.spark.pipeline_file import (
     AVAILABLE_NOW,
-    DESCRIBED_FORMATS,
     FILE_FORMATS,
     Pipeline,
     Rows,
     read_pipeline,
 )
 from standfast.spark.progress import METRICS, Snapshot, Totals, line, live, summary
-from standfast.spark.session import session
+from standfast.spark.session import session, unbroken, untraced
 from standfast.spark.sinks import files, once
 from standfast.spark.sources import SPARK_TYPES, Source
-from standfast.spark.toml_text import BadPipeline, Mistake
 
 LOOK_EVERY_S = 0.5
+# Spark leaves out files that are a week older than the newest; one that is moved keeps its age.
+EVER = "36500d"
+STOPPING = "Stopping; Ctrl-C once more ends it at once, and the next start goes on all the same."
 TRY_AGAIN = (
     "the next start does this micro-batch again, from the checkpoint; if a file or a setting is "
     "wrong, mend it first"
+)
+KAFKA = (
+    'add "spark.jars.packages" = "org.apache.spark:spark-sql-kafka-0-10_2.13:{0}" to [session.conf]'
 )
 GONE = "look whether memory was short; the next start goes on from the checkpoint"
 # Errors that only say that there was another one.
@@ -68,6 +72,13 @@ def run(
     A dry run tells the plan and reads no rows. A session that is passed in is left running.
     """
     pipeline = read_pipeline(path)
+    with untraced():
+        return _run(pipeline, console, dry_run=dry_run, spark=spark)
+
+
+def _run(
+    pipeline: Pipeline, console: Console, *, dry_run: bool, spark: SparkSession | None
+) -> Totals:
     with console.status("starting Spark"):
         used = spark or session(pipeline.job.name, pipeline.master, pipeline.conf)
     try:
@@ -83,10 +94,12 @@ def run(
         if _is_gone(error):
             raise JobFailed(f"Spark's Java is gone: {error}", hint=GONE) from error
         what, hint = told(error)
+        if "KAFKA_DATA_SOURCE_NOT_ENABLED" in what:
+            hint = KAFKA.format(used.version)
         raise JobFailed(what, hint=hint or "look at the pipeline file") from error
     finally:
         if spark is None:
-            with suppress(Py4JNetworkError, ConnectionError):  # it cannot be stopped any more
+            with unbroken(), suppress(Py4JNetworkError, ConnectionError):  # it may be gone
                 used.stop()
 
 
@@ -99,12 +112,12 @@ def _is_gone(error: Exception) -> bool:
 
 def build(spark: SparkSession, pipeline: Pipeline) -> Job:
     """The job that a pipeline file describes, on frames that nobody has read yet."""
-    _check_columns(spark, pipeline)
+    columns = found_columns(spark, pipeline)
     inputs = {}
     for name, spec in pipeline.inputs.items():
-        found = frame(spark, spec.rows)
+        found = frame(spark, spec.rows, columns[f"[inputs.{name}]"])
         inputs[name] = Source(found, spec.key or None, spec.time, spec.id, _text_in(found))
-    queries = frame(spark, pipeline.queries)
+    queries = frame(spark, pipeline.queries, columns["[queries]"])
     if "op" in queries.columns:  # a file need not say that it adds
         queries = queries.withColumn("op", coalesce(col("op"), lit("add")))
     return attached(
@@ -119,48 +132,19 @@ def build(spark: SparkSession, pipeline: Pipeline) -> Job:
     )
 
 
-def _check_columns(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Refuse declared columns that no file has: Spark would read nulls and say nothing."""
-    mistakes = []
-    for name, spec in pipeline.inputs.items():
-        found = _columns_there(spark, spec.rows)
-        have = {column.casefold() for column in found}
-        for column in spec.rows.schema if found else ():
-            if column.casefold() not in have:
-                what = f"[inputs.{name}] no file at {spec.rows.path} has the column {column!r}"
-                hint = did_you_mean(column, found, what="columns")
-                mistakes.append(Mistake(spec.rows.line, what, hint))
-    if mistakes:
-        raise BadPipeline(pipeline.file, mistakes)
-
-
-def _columns_there(spark: SparkSession, rows: Rows) -> list[str]:
-    """The columns of files that say which they have; none, where there is no such file yet.
-
-    One file is asked, and all of them only if that one lacks something.
-    """
-    found: list[str] = []
-    for merge in ("false", "true") if rows.format in DESCRIBED_FORMATS else ():
-        reader = spark.read.format(rows.format).options(**rows.options, mergeSchema=merge)
-        try:
-            found = reader.load(rows.path).columns
-        except AnalysisException:
-            return []
-        if {column.casefold() for column in rows.schema} <= {c.casefold() for c in found}:
-            break
-    return found
-
-
-def frame(spark: SparkSession, rows: Rows) -> DataFrame:
+def frame(spark: SparkSession, rows: Rows, found: Found) -> DataFrame:
     """The rows of a file, a topic or a generator; nothing that was written becomes SQL."""
     reader = spark.readStream if rows.stream else spark.read
-    reader = reader.format(rows.format).options(**rows.options)
+    reader = reader.format(rows.format)
+    if rows.stream and rows.format in FILE_FORMATS:
+        reader = reader.option("maxFileAge", EVER)
+    reader = reader.options(**rows.options)
     if rows.format in PARSED_FORMATS:
         # The fields of a line are counted only where all of them are looked at.
         reader = reader.options(**{CORRUPT: TEXT, "columnPruning": "false"})
         return reader.schema(with_text(rows.schema)).load(rows.path)
     if rows.format in FILE_FORMATS:
-        return reader.schema(struct(rows.schema)).load(rows.path)
+        return reader.schema(struct(rows.schema, found)).load(rows.path)
     return decoded(reader.load(), rows.schema) if rows.format == "kafka" else reader.load()
 
 
@@ -184,9 +168,13 @@ def with_text(schema: Mapping[str, Kind]) -> StructType:
     return struct(schema).add(TEXT, StringType())
 
 
-def struct(schema: Mapping[str, Kind]) -> StructType:
-    """Declared columns as Spark calls them."""
-    return StructType([StructField(name, SPARK_TYPES[kind]) for name, kind in schema.items()])
+def struct(schema: Mapping[str, Kind], found: Found | None = None) -> StructType:
+    """Declared columns as Spark calls them; a date that files have is read as one."""
+    fields = []
+    for name, kind in schema.items():
+        is_date = isinstance((found or {}).get(name.casefold()), DateType)
+        fields.append(StructField(name, DateType() if is_date else SPARK_TYPES[kind]))
+    return StructType(fields)
 
 
 def private_folder(path: str) -> None:
@@ -256,6 +244,8 @@ def _watch(query: StreamingQuery, stop: threading.Event, console: Console) -> To
     with _screen(console) as show:
         while query.isActive and not stop.wait(LOOK_EVERY_S):
             totals = _shown(query, totals, show)
+        if stop.is_set():
+            _print(console, STOPPING)
         query.stop()
         return _shown(query, totals, show)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import logging
 import os
 import re
 import shlex
@@ -235,7 +236,7 @@ def _start_java(conf: SparkConf, folder: Path) -> None:
     if SparkContext._gateway is not None:
         return
     log = folder / "spark.log"
-    with log.open("w", encoding="utf-8") as errors, _unbroken():
+    with log.open("w", encoding="utf-8") as errors, unbroken():
         try:
             start: Callable[..., Any] = launch_gateway
             gateway = start(conf, {"stderr": errors})
@@ -249,7 +250,7 @@ def _start_java(conf: SparkConf, folder: Path) -> None:
 
 
 @contextmanager
-def _unbroken() -> Iterator[None]:
+def unbroken() -> Iterator[None]:
     """Have Ctrl-C wait for the end of this; the second time it interrupts.
 
     A Java whose start is interrupted finds nobody to report to, and never ends.
@@ -272,3 +273,16 @@ def _unbroken() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if asked.is_set():
             signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Py4J logs a trace of each call that Ctrl-C cuts off; who has set up logging gets it."""
+    nobody = [] if logging.root.handlers else [logging.NullHandler()]
+    for handler in nobody:
+        logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in nobody:
+            logging.root.removeHandler(handler)

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from standfast.errors import BadInput
-from standfast.spark.outputs import ANSWER, LETTER, LETTER_FIELDS
+from standfast.spark.outputs import ANSWER, BATCH, LETTER, LETTER_FIELDS, check_folders
 from standfast.spark.pipeline import Job
 from standfast.spark.pipeline_checks import NO_PATTERN, PATTERN
 from standfast.spark.state import WrongState
@@ -40,6 +40,7 @@ def once(job: Job, path: str | PathLike[str]) -> Callable[[DataFrame, int], None
     """For `job.everything.writeStream.foreachBatch`: answers and dead letters, each batch once."""
     if PATTERN.search(fspath(path)):
         raise BadInput(f"the folder {fspath(path)} could not be read again", hint=NO_PATTERN)
+    check_folders(job.spec.output, job.spec.results)
     names, known = job.everything.columns, set[str]()
 
     def write(frame: DataFrame, batch: int) -> None:
@@ -50,7 +51,7 @@ def once(job: Job, path: str | PathLike[str]) -> Callable[[DataFrame, int], None
         if query not in known:
             _claim(frame.sparkSession, fspath(path), query, batch)
             known.add(query)
-        target = f"{fspath(path)}/batch={batch}"
+        target = f"{fspath(path)}/{BATCH}={batch}"
         writer = frame.write.mode("overwrite").options(**WHOLE).partitionBy("kind")
         writer.parquet(target)
 

@@ -39,6 +39,8 @@ SPARK_TYPES: dict[Kind, types.DataType] = {
     "string": types.StringType(),
 }
 USABLE = "whole numbers, floats, text, dates and timestamps can be used, under plain names; cast it"
+NO_NAME = "under a name that templates cannot ask for"
+PLAIN = "rename it: letters of English, digits and underscores, beginning with none of the digits"
 # Characters of a row that cannot be read: where a whole file is one record, it comes with each row.
 MOST_TEXT = 4000
 _ZONELESS = (types.DateType, types.TimestampNTZType)
@@ -170,6 +172,8 @@ def unusable(sources: Mapping[str, Source]) -> dict[str, tuple[str, str, str]]:
                 what, hint = "the text of rows that cannot be read", "only dead letters have it"
             elif type(field.dataType) not in KINDS:
                 what, hint = field.dataType.simpleString(), USABLE
+            elif not is_identifier(field.name):
+                what, hint = NO_NAME, PLAIN
             else:
                 continue
             found[field.name.casefold()] = (name, what, hint)
@@ -238,11 +242,10 @@ def _refuse_unknown(
 ) -> None:
     """Refuse a column that is there but of a type that cannot be used; others the engine judges."""
     if isinstance(column, str) and column in source.frame.columns and column not in kinds:
-        found = source.frame.schema[column].dataType.simpleString()
-        raise BadInput(
-            f"input {name!r}: the {what} column {column!r} is {found}",
-            hint=USABLE,
-        )
+        found, hint = source.frame.schema[column].dataType.simpleString(), USABLE
+        if not is_identifier(column):
+            found, hint = NO_NAME, PLAIN
+        raise BadInput(f"input {name!r}: the {what} column {column!r} is {found}", hint=hint)
 
 
 def _is_frame(given: object) -> TypeGuard[DataFrame]:

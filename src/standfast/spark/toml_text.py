@@ -67,7 +67,7 @@ class Document:
     def read(path: Path) -> Document:
         """Read a file; one that is not TOML is an error with the line."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")  # some editors put a mark before the text
         except (OSError, UnicodeDecodeError) as error:
             raise StandfastError(
                 f"{path} cannot be read: {error}", hint="name a pipeline file in TOML"
