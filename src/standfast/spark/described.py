@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrameReader, SparkSession, types
@@ -98,9 +99,10 @@ def _in_files(spark: SparkSession, rows: Rows, found: Found) -> Found:
     if all(found.get(name, type_) == type_ for name, type_ in declared.items()):
         return {}
     with _all_timestamps(spark):
-        inside = _reader(spark, rows, recursiveFileLookup="true").load(rows.path).columns
-    own = {name.casefold() for name in inside}
-    return {name: type_ for name, type_ in found.items() if name in own}
+        files = _reader(spark, rows, mergeSchema="false").load(rows.path).inputFiles()
+    folders = [unquote(part).partition("=") for part in files[0].split("/")] if files else []
+    above = {name.casefold() for name, sign, _ in folders if sign}
+    return {name: type_ for name, type_ in found.items() if name not in above}
 
 
 def _of_other_types(title: str, rows: Rows, found: Found) -> Iterator[Mistake]:
