@@ -142,6 +142,8 @@ class Embedded:
         template, identity, op = row["template"], row["id"], row["op"]
         group, known = self._groups.get(template), self._asked.get((template, identity))
         holes = {h: row.get(h) for h in self.world.holes(template)} if group is not None else {}
+        if template is None:
+            return self._refused(row, "the template is null")
         if group is None:
             return self._refused(row, f"there is no template {template!r}")
         if op not in ("add", "remove"):
@@ -190,7 +192,8 @@ class Embedded:
         return Counter({entry: n for entry, n in found.items() if n})
 
     def _refused(self, row: Row, reason: str) -> str:
-        self.played.letters[str(row["template"]), str(row["id"]), reason, None, None] += 1
+        identity = None if row["id"] is None else str(row["id"])
+        self.played.letters[row["template"], identity, reason, None, None] += 1
         return "refused"
 
     def _push(self, name: str, table: pa.Table, number: int) -> None:
