@@ -169,6 +169,20 @@ def test_no_piece_has_more_text_than_stated(template: str, monkeypatch: pytest.M
         assert 10_000 < max(sizes) <= 20_000 < sum(sizes)
 
 
+@pytest.mark.parametrize("template", ["sums", "marks"])
+def test_no_piece_of_a_report_has_more_text_than_stated(
+    template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys are texts of a hundred characters, which each query names."""
+    source = Input.stream("s", KINDS | {"k": "string"}, time="ts", lateness_us=10**9)
+    monkeypatch.setitem(INPUTS, "s", source)
+    monkeypatch.setattr(cutting, "TEXT_AT_ONCE", 20_000)
+    sizes = enumerated(monkeypatch)
+    played, keys = Played(template, "rows", 30), pa.array([f"{i:0100}" for i in range(50)])
+    assert played.told(s=rows(50).set_column(0, "k", keys)).total() == 50 * 30
+    assert max(sizes) == 20_000 // (4 * 100)
+
+
 def test_a_text_that_is_not_selected_is_not_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """An event was taken with all its columns, once for each query that it affects."""
     monkeypatch.setitem(SQLS, "bare", "SELECT v FROM s WHERE v BETWEEN :lo AND :hi")

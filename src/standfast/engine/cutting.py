@@ -31,6 +31,11 @@ def text_cuts(sizes: Int64s) -> Iterator[tuple[int, int]]:
     return cuts(sizes, TEXT_AT_ONCE)
 
 
+def fitting(widest: int) -> int:
+    """How many rows are written out together that have at most so many bytes of text each."""
+    return max(1, TEXT_AT_ONCE // max(1, widest))
+
+
 def text_bytes(rows: pa.Table, places: Int64s) -> Int64s:
     """How many bytes of text the rows at these places have; a row may be named many times."""
     found = np.zeros(places.size, np.int64)

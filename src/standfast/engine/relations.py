@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from standfast.arrays import Int64s, Matches
-from standfast.engine.cutting import entries
+from standfast.engine.cutting import entries, fitting
 from standfast.engine.strings import Strings
 from standfast.indexes.lane_kernels import Bools
 from standfast.model.numbers import floats_of
@@ -102,17 +102,21 @@ class RelationRows:
 
     relation: Relation
     columns: Columns
+    widest: int  # bytes of text that a row has at most
 
     @staticmethod
     def of(relation: Relation, columns: Columns) -> RelationRows:
         """Only texts are looked up now, each once: the engine may forget them."""
-        if columns.key == "string":
-            columns = replace(columns, strings=columns.strings.some(relation.codes))
-        return RelationRows(relation, columns)
+        if columns.key != "string":
+            return RelationRows(relation, columns, 0)
+        columns = replace(columns, strings=columns.strings.some(relation.codes))
+        longest = max(map(len, columns.strings.codes), default=0)
+        return RelationRows(relation, columns, 4 * longest)  # bytes of a character, at most
 
     def rows(
         self, events: Int64s, slots: Int64s, most: int
     ) -> Iterator[tuple[Int64s, list[pa.ChunkedArray]]]:
+        most = min(most, fitting(self.widest))
         for pair, places in entries(*self.relation.slices(slots), most):
             yield pair, self.columns.of(self.relation.take(places))
 
