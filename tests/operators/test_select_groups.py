@@ -16,6 +16,7 @@ from standfast.indexes import (
     rectangle_hits,
     rectangle_reach,
     rectangle_slices,
+    rectangle_sweep,
     rectangle_visits,
 )
 from standfast.indexes.rectangle_hits import Located
@@ -128,6 +129,10 @@ def test_any_history_is_answered_like_the_definition(way, seed, merges, in_turns
         patch.setattr(groups_module, "CELLS_AT_ONCE", 3 if in_turns else 1 << 25)
         patch.setattr(rectangle_visits, "GALLOP", 0 if seed % 2 else 16)
         patch.setattr(rectangle_visits, "SEARCH", 0 if seed % 3 else 8)
+        # Counted by lists, by a sweep, or by what suits each code.
+        patch.setattr(rectangle_hits, "AN_END", [np.inf, 1.5, 0.0][seed % 7 % 3])
+        patch.setattr(rectangle_hits, "A_CALLER", 0.0)
+        patch.setattr(rectangle_sweep, "AT_ONCE", 1 + seed % 5)
         world, held = World(way, seed), []
         for _ in range(4):
             world.step()
@@ -256,6 +261,49 @@ def test_where_rows_are_dense_almost_every_list_that_is_looked_into_holds_a_hit(
     assert n_hit > 0.95 * n_lists
 
 
+def test_many_events_of_a_join_key_are_counted_without_lists_and_few_without_a_sweep(
+    monkeypatch,
+) -> None:
+    def not_here(*_arguments: object) -> None:
+        raise AssertionError("counted the other way")
+
+    n, stored = 5_000, rows_around([1200, 2900])
+    lows, highs = crowded(n, 6)
+    way, naive = ByGroups(), Naive()
+    for strategy in (way, naive):
+        strategy.add(np.arange(n), lows, highs)
+    few, many = arrivals([7, 100, 840]), arrivals(np.arange(2_000) % 1_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(rectangle_hits, "swept", not_here)
+        hits = way.process(few, stored, side=0)
+        memory = way.memory_bytes()
+        assert hits.counts().tolist() == naive.process(few, stored, side=0).counts().tolist()
+        assert way.memory_bytes() < memory + 20 * n  # no ends were put in order
+    monkeypatch.setattr(rectangle_hits, "_count", not_here)
+    for gone in (np.empty(0, np.int64), np.arange(0, n, 3)):
+        way.remove(gone)
+        naive.remove(gone)
+        hits = way.process(many, stored, side=0)
+        assert hits.counts().tolist() == naive.process(many, stored, side=0).counts().tolist()
+        assert hits.counts().sum() > 10_000
+    # Of several join keys each is counted as suits it: here one has nearly all events.
+    monkeypatch.undo()
+    codes = np.append(np.full(2_000, 1), [2, 3])
+    stored.insert(np.array([1100]), np.array([9]), np.array([3]))
+    mixed = Arrivals(codes, np.append(many.values, [50, 50]), np.empty(0, np.int64))
+    calls = []
+    for name in ("swept", "_count"):
+        counted = getattr(rectangle_hits, name)
+        monkeypatch.setattr(
+            rectangle_hits, name, lambda *a, name=name, f=counted: calls.append(name) or f(*a)
+        )
+    found = way.process(mixed, stored, side=0).counts()
+    assert calls == ["swept", "_count"]
+    assert found.tolist() == naive.process(mixed, stored, side=0).counts().tolist()
+    assert found[-2:].tolist()[0] == 0 < found[-1]
+    way.check()
+
+
 def test_parts_of_a_batch_do_not_write_over_each_other(monkeypatch) -> None:
     def backwards(work, n: int, *, cost: int) -> None:
         for first in reversed(range(0, n, 3)):
@@ -266,7 +314,7 @@ def test_parts_of_a_batch_do_not_write_over_each_other(monkeypatch) -> None:
     way = ByGroups(block=4)
     way.add(np.arange(2000), lows, highs)
     expected = rows_of(way.process(events, stored, side=0), 2000)
-    for module in (rectangle_hits, rectangle_reach, rectangle_slices):
+    for module in (rectangle_hits, rectangle_reach, rectangle_slices, rectangle_sweep):
         monkeypatch.setattr(module, "in_parts", backwards)
     assert rows_of(way.process(events, stored, side=0), 2000) == expected
     assert sum(map(len, expected))

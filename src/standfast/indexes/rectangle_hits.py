@@ -12,13 +12,15 @@ below the code's limit and those whose high rank is not; the former are a prefix
 list, as long as `rectangle_reach` can make it. Of the rest of the node, whichever is shorter is
 looked through: the low list beyond the prefix or the suffix of the high list.
 
-Cost       counts O(tau log^2 n) an event plus that rest, fill plus the hits; spans O(tau log^2 n)
-           (`rectangle_slices`).
+Of join keys with many events nobody reads lists to count: `rectangle_sweep` passes all ends once.
+
+Cost       counts O(tau log^2 n) an event plus that rest, or O(n) a code; fill plus the hits; spans
+           O(tau log^2 n) (`rectangle_slices`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from standfast.indexes.keys import FAR, LEAST
 from standfast.indexes.rectangle_layout import Rectangles, ancestors_of
 from standfast.indexes.rectangle_reach import first_from, rank_if_hit, rest_of, widened
 from standfast.indexes.rectangle_slices import sliced
+from standfast.indexes.rectangle_sweep import OwnAxis, swept, worth
 from standfast.indexes.rectangle_tree import Roll, Standing
 from standfast.indexes.rectangle_visits import (
     Callers,
@@ -41,12 +44,17 @@ from standfast.indexes.rectangle_visits import (
     visited,
 )
 
+# What counting by a sweep costs for each end, twice as many as there are members, and for each
+# caller; the unit is the square root of the size of a group whose lists are read instead.
+AN_END, A_CALLER = 1.0, 64.0
+
 
 @dataclass(frozen=True, slots=True)
 class Located:
     """What events hit in one rectangle tree; the parts of the tree that it holds never change."""
 
     tree: Rectangles
+    axis: OwnAxis
     roll: Roll
     callers: Callers
     limits: Limits
@@ -57,9 +65,24 @@ class Located:
     def of(tree: Standing, callers: Callers, limits: Limits, n_events: int) -> Located:
         """Find the block of each caller in each group."""
         visits = visited(tree.rectangles, callers.values)
-        return Located(tree.rectangles, tree.roll, callers, limits, visits, n_events)
+        return Located(tree.rectangles, tree.axis, tree.roll, callers, limits, visits, n_events)
 
     def counts(self) -> Int64s:
+        n_codes = self.limits.lows.shape[1]
+        many = worth(self.tree, self.callers, n_codes, an_end=AN_END, a_caller=A_CALLER)
+        if not many.any():
+            return self._counts_of_lists()
+        is_swept = many[self.callers.codes]
+        some, rest = self.callers.among(is_swept), self.callers.among(~is_swept)
+        counts = np.zeros(self.n_events, np.int64)
+        counts[some.events] = swept(self.roll.own_ends(self.tree, self.axis), some, self.limits)
+        if rest.events.size:
+            visits = visited(self.tree, rest.values)
+            counts += replace(self, callers=rest, visits=visits)._counts_of_lists()
+        return counts
+
+    def _counts_of_lists(self) -> Int64s:
+        """How many slots each event hit, by reading the lists of the nodes above it."""
         totals = np.zeros(self.callers.events.size, np.int64)
         ragged_slots, live_before = self.roll.ragged_slots(self.tree), np.empty(0, np.int32)
         if self.roll.any_buried:
@@ -97,7 +120,7 @@ class Located:
             places[own].astype(np.int32), self.callers.values[own], self.callers.codes[own]
         )
         visits = visited(self.tree, callers.values)
-        return Located(self.tree, self.roll, callers, self.limits, visits, events.size)
+        return replace(self, callers=callers, visits=visits, n_events=events.size)
 
     def _state(self) -> tuple[Rectangles, Int32s, Callers, Limits, Visits]:
         limits = widened(self.tree, self.limits)

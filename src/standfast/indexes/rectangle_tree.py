@@ -38,6 +38,7 @@ from standfast._numba import kernel
 from standfast.arrays import Bools, Int32s, Int64s
 from standfast.indexes.keys import FAR
 from standfast.indexes.rectangle_layout import STRIDE, Ends, Rectangles, ancestors_of, laid_out
+from standfast.indexes.rectangle_sweep import OwnAxis, OwnEnds
 
 BLOCK = 16  # ends in a block; the figures of decision 008 chose all three
 FANOUT_BITS = 2
@@ -58,6 +59,7 @@ class Roll:
         self._high_slots: tuple[Int32s, Int32s] | None = None
         self._live_before: Int32s | None = None
         self._ragged_slots: Int32s | None = None
+        self._own_ends: tuple[OwnEnds, OwnEnds] | None = None
 
     def low_slots(self, tree: Rectangles) -> Int32s:
         """The slots of `node_lows`."""
@@ -93,6 +95,20 @@ class Roll:
             self._live_before = live_before
         return self._live_before
 
+    def own_ends(self, tree: Rectangles, axis: OwnAxis) -> tuple[OwnEnds, OwnEnds]:
+        """The ends of all own ranges, those of members that are gone in a group of their own."""
+        if not self.any_buried:
+            return axis.ends(tree)
+        if self._own_ends is None:
+            low, high = (self._without_gone(tree, ends) for ends in axis.ends(tree))
+            self._own_ends = low, high
+        return self._own_ends
+
+    def _without_gone(self, tree: Rectangles, ends: OwnEnds) -> OwnEnds:
+        is_gone = self.slots[tree.offsets[ends.groups] + ends.lows] < 0
+        nobodys = np.int32(tree.points.size)
+        return ends._replace(groups=np.where(is_gone, nobodys, ends.groups))
+
     def without(self, places: Int32s) -> Roll:
         """A roll on which the slots at these places are gone."""
         slots = self.slots.copy()
@@ -102,7 +118,8 @@ class Roll:
 
     def memory_bytes(self) -> int:
         made = [self.slots, *(self._high_slots or ())]
-        maybe = (self._low_slots, self._live_before, self._ragged_slots)
+        maybe = [self._low_slots, self._live_before, self._ragged_slots]
+        maybe += [ends.groups for ends in self._own_ends or ()]  # the rest is the axis's
         made += [array for array in maybe if array is not None]
         return sum(array.nbytes for array in made)
 
@@ -112,6 +129,7 @@ class Standing(NamedTuple):
 
     rectangles: Rectangles
     ends: Ends
+    axis: OwnAxis
     roll: Roll
 
 
@@ -131,12 +149,11 @@ class RectangleTree:
         self.slots = slots.astype(np.int32)
         self.n_live = slots.size
         by_low = np.argsort(lows[1], kind="stable").astype(np.int32)
-        self._own = np.array([lows[0][by_low], highs[0][by_low]])  # by place in the low order
+        self.axis = OwnAxis(lows[0][by_low], highs[0][by_low])
         self._places = np.empty(slots.size, np.int32)  # by entry
         self._places[by_low] = np.arange(slots.size, dtype=np.int32)
-        own_lows, own_highs = self._own
         self.rectangles, self.ends = laid_out(
-            own_lows, own_highs, lows[1][by_low], highs[1][by_low],
+            self.axis.lows, self.axis.highs, lows[1][by_low], highs[1][by_low],
             block=block, fanout_bits=fanout_bits, long=long,
         )  # fmt: skip
         self.roll = Roll(self.slots[by_low], any_buried=False)
@@ -148,7 +165,7 @@ class RectangleTree:
 
     def standing(self) -> Standing:
         """The tree as it stands now; published."""
-        return Standing(self.rectangles, self.ends, self.roll)
+        return Standing(self.rectangles, self.ends, self.axis, self.roll)
 
     def group_sizes(self) -> Int64s:
         """How many entries each group was built of."""
@@ -173,17 +190,18 @@ class RectangleTree:
         high_places = tree.offsets[group_of] + tree.low_to_high
         return (
             self.roll.slots[kept].astype(np.int64),
-            np.array([self._own[0, kept], self.ends.lows.keys[kept]]),
-            np.array([self._own[1, kept], self.ends.highs.keys[high_places[kept]]]),
+            np.array([self.axis.lows[kept], self.ends.lows.keys[kept]]),
+            np.array([self.axis.highs[kept], self.ends.highs.keys[high_places[kept]]]),
         )
 
     def memory_bytes(self) -> int:
         tree = self.rectangles
         arrays = [a for a in tree if isinstance(a, np.ndarray)]
         arrays += [a for posts in self.ends for a in posts]
-        arrays += [self.slots, self._own, self._places]
+        arrays += [self.slots, self._places]
+        beside = self.axis.memory_bytes() + self.roll.memory_bytes()
         # The signposts share the offsets of the groups.
-        return sum(a.nbytes for a in arrays) - 2 * tree.offsets.nbytes + self.roll.memory_bytes()
+        return sum(a.nbytes for a in arrays) - 2 * tree.offsets.nbytes + beside
 
     def check(self) -> None:
         """Assert the invariant."""
@@ -209,6 +227,7 @@ class RectangleTree:
             to_high, to_low = tree.low_to_high[begin:end], tree.high_to_low[begin:end]
             assert np.array_equal(to_low[to_high], ranks), "ranks must lead back"
             self._check_group(g)
+        self.axis.check(tree)
 
     def _check_group(self, g: int) -> None:
         """Every member covers the blocks of its nodes and is ragged where it should be."""
@@ -219,7 +238,7 @@ class RectangleTree:
         n_blocks, ancestors = boundaries.size, np.empty(64, np.int64)
         numbers = tree.block_numbers[tree.boundary_offsets[g] : tree.boundary_offsets[g + 1]]
         assert np.array_equal(numbers, np.arange(n_blocks)), "blocks are misnumbered"
-        own_lows, own_highs = self._own[:, begin:end]
+        own_lows, own_highs = self.axis.lows[begin:end], self.axis.highs[begin:end]
         assert own_lows.min() == boundaries[0], "blocks begin at the first own low"
         for block in range(n_blocks):
             low = boundaries[block]

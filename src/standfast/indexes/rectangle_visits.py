@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from standfast._numba import in_parts, inlined, kernel
-from standfast.arrays import Int32s, Int64s
+from standfast.arrays import Bools, Int32s, Int64s
 from standfast.indexes.keys import LEAST
 from standfast.indexes.rectangle_layout import Rectangles
 from standfast.indexes.signposts import ABREAST, steps_for
@@ -36,6 +36,10 @@ class Callers(NamedTuple):
     events: Int32s
     values: Int64s
     codes: Int32s
+
+    def among(self, which: Bools) -> Callers:
+        """Some of them."""
+        return Callers(self.events[which], self.values[which], self.codes[which])
 
 
 class Limits(NamedTuple):
