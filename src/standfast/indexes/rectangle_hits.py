@@ -44,9 +44,8 @@ from standfast.indexes.rectangle_visits import (
     visited,
 )
 
-# What counting by a sweep costs for each end, twice as many as there are members, and for each
-# caller; the unit is the square root of the size of a group whose lists are read instead.
-AN_END, A_CALLER = 1.0, 64.0
+# What counting by a sweep costs for each end, of which there are two a member, and each caller.
+AN_END, A_CALLER = 1.0, 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +67,15 @@ class Located:
         return Located(tree.rectangles, tree.axis, tree.roll, callers, limits, visits, n_events)
 
     def counts(self) -> Int64s:
-        n_codes = self.limits.lows.shape[1]
-        many = worth(self.tree, self.callers, n_codes, an_end=AN_END, a_caller=A_CALLER)
+        state = self.tree, self.axis, self.callers, self.limits
+        many = worth(*state, an_end=AN_END, a_caller=A_CALLER)
         if not many.any():
             return self._counts_of_lists()
         is_swept = many[self.callers.codes]
         some, rest = self.callers.among(is_swept), self.callers.among(~is_swept)
         counts = np.zeros(self.n_events, np.int64)
-        counts[some.events] = swept(self.roll.own_ends(self.tree, self.axis), some, self.limits)
+        ends, codes = self.roll.own_ends(self.tree, self.axis), np.flatnonzero(many)
+        counts[some.events] = swept(ends, some, self.limits, codes)
         if rest.events.size:
             visits = visited(self.tree, rest.values)
             counts += replace(self, callers=rest, visits=visits)._counts_of_lists()

@@ -6,10 +6,14 @@
 
 Which members are hit is the same for all events of a code (`Limits`), and where an end stands is
 the same for all codes. So the ends are passed once for each code, however many events it has and
-however many groups there are. For a code of few events reading lists costs less: `worth` tells.
+however many groups there are. For a code of few events, or events that few own ranges hold, reading
+lists costs less: `worth` tells.
 
-Cost       O(n) a code and O(1) an event, after merging events and ends once in O(n + events); the
-           ends of both orders take 40 bytes a member, made when somebody counts so.
+Invariant  the ends of an order ascend, one of each member with its two ranks in its group; those
+           of who is gone are in a group that nobody hits.
+Cost       O(n) a code and O(log) an event, to sort it by code, after merging events and ends once
+           in O(n + events); the ends of both orders take 40 bytes a member, made when somebody
+           counts so, and 8 more for a roll on which somebody is gone.
 Source     a sweep over intervals with their order shared by all codes (decision 008).
 """
 
@@ -18,14 +22,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from standfast._numba import in_parts, in_place, kernel
 from standfast.arrays import Bools, Int32s, Int64s
 from standfast.indexes.rectangle_layout import Rectangles
 from standfast.indexes.rectangle_visits import Callers, Limits
 
+Floats = npt.NDArray[np.float64]
+
 # Ends that are passed for all codes before the next ones, so that they stay in a core's cache.
 AT_ONCE = 1 << 13
+# What turning the limits of a group and code costs, where passing an end costs 1 (decision 008).
+A_LIMIT = 15.0
+# What a caller costs that reads lists: a look at a group; its turns and its lists, each times the
+# root of how many members hold the caller, as far as that grows; lists also times a root of the
+# size of the tree, which leaves the cache; a member that is looked at one by one.
+A_GROUP, A_TURN, A_LIST, A_MEMBER, MOST_LISTS = 0.6, 0.85, 0.8, 1.5, 32.0
+SAMPLE = 64  # own ranges that tell how many hold a caller
 
 
 class OwnEnds(NamedTuple):
@@ -61,6 +75,13 @@ class OwnAxis:
             self._ends = low, high
         return self._ends
 
+    def share_held(self, values: Int64s) -> float:
+        """About which share of the own ranges holds one of these ascending values."""
+        some = slice(None, None, 1 + self.lows.size // SAMPLE)
+        n_below = np.searchsorted(values, self.lows[some])
+        n_held = np.searchsorted(values, self.highs[some], side="right") - n_below
+        return float(n_held.mean()) / values.size
+
     def check(self, tree: Rectangles) -> None:
         """Assert that the ends, where somebody asked for them, ascend and are those of members."""
         for end, keys in zip(self._ends or (), (self.lows, self.highs), strict=False):
@@ -76,30 +97,58 @@ class OwnAxis:
 
 
 def worth(
-    tree: Rectangles, callers: Callers, n_codes: int, *, an_end: float, a_caller: float
-) -> Bools:
+    tree: Rectangles, axis: OwnAxis, callers: Callers, limits: Limits, *, an_end: float,
+    a_caller: float,
+) -> Bools:  # fmt: skip
     """Of which codes there are so many callers that passing all ends costs less than lists.
 
-    Reading the lists of a group costs about the square root of its size and, since large ones are
-    in no cache, a hundredth of it (decision 008); passing an end and sorting a caller cost so many
-    of these units.
+    Lists are longer the more own ranges hold a caller, and only those of groups that the code hits
+    are read. First the codes are left out for which it would not do to hit all groups.
     """
-    sizes = np.bincount(callers.codes, minlength=n_codes)
-    lists = np.sqrt(np.diff(tree.offsets)).sum() + tree.offsets[-1] / 100
-    found: Bools = (sizes > 0) & (sizes * (lists - a_caller) >= 2 * an_end * tree.offsets[-1])
+    sizes = np.bincount(callers.codes, minlength=limits.lows.shape[1])
+    if not callers.values.size:
+        return sizes > 0
+    n, group_sizes, held = tree.offsets[-1], np.diff(tree.offsets), axis.share_held(callers.values)
+    n_lists, a_list = np.minimum(np.sqrt(held * group_sizes), MOST_LISTS), A_LIST * n**0.2
+    passing = an_end * (2 * n + A_LIMIT * group_sizes.size)
+    most = A_GROUP * n_lists.size + (A_TURN + a_list) * n_lists.sum() + A_MEMBER * held * n
+    found: Bools = (sizes > 0) & (sizes * (most - a_caller) >= passing)
+    codes = np.flatnonzero(found)
+    if codes.size:
+        lists = np.zeros(codes.size)
+        _read(group_sizes, limits, codes, n_lists, a_list, A_MEMBER * held, lists)
+        found[codes] = sizes[codes] * (lists - a_caller) >= passing
     return found
 
 
-def swept(ends: tuple[OwnEnds, OwnEnds], callers: Callers, limits: Limits) -> Int64s:
-    """How many members each caller hits."""
-    n_codes, n_callers = limits.lows.shape[1], callers.values.size
+@kernel
+def _read(
+    group_sizes: Int64s, limits: Limits, codes: Int64s, n_lists: Floats, a_list: float,
+    a_member: float, costs: Floats,
+) -> None:  # fmt: skip
+    """Raise the costs of the codes by what one of its callers reads."""
+    for g in range(group_sizes.size):
+        size, anyway, if_hit = group_sizes[g], A_GROUP + A_TURN * n_lists[g], a_list * n_lists[g]
+        for i in range(codes.size):
+            low, high = limits.lows[g, codes[i]], limits.highs[g, codes[i]]
+            is_hit = (low > 0) | (high < size)
+            costs[i] += anyway + is_hit * (if_hit + a_member * min(size - low, high))
+
+
+def swept(ends: tuple[OwnEnds, OwnEnds], callers: Callers, limits: Limits, codes: Int64s) -> Int64s:
+    """How many members each caller hits; all callers are of these ascending codes."""
+    n_codes, n_callers = codes.size, callers.values.size
     by_code = np.argsort(callers.codes, kind="stable")
-    starts = np.searchsorted(callers.codes[by_code], np.arange(n_codes + 1))
+    starts = np.append(np.searchsorted(callers.codes[by_code], codes), n_callers)
     # A member that is gone is in a group of its own, which nobody hits.
-    lows = np.zeros((n_codes, limits.lows.shape[0] + 1), np.int32)
-    highs = np.full(lows.shape, np.iinfo(np.int32).max, np.int32)
-    lows[:, :-1], highs[:, :-1] = limits.lows.T, limits.highs.T
-    n_ends = ends[0].keys.size
+    n_ends, n_groups = ends[0].keys.size, limits.lows.shape[0]
+    turned = Limits(*np.empty((2, n_codes, n_groups + 1), np.int32))
+    turned.lows[:, n_groups], turned.highs[:, n_groups] = 0, np.iinfo(np.int32).max
+    in_parts(
+        lambda first, last: _turn(limits, codes, first, last, turned),
+        n_codes, cost=2 * turned.lows.size,
+    )  # fmt: skip
+    at_once = max(AT_ONCE, 16 * n_groups)  # so that the limits of a code are not read too often
     found = np.zeros(n_callers, np.int64)
     for end, sign in zip(ends, (1, -1), strict=True):
         passed = np.empty(n_callers, np.int64)
@@ -109,12 +158,24 @@ def swept(ends: tuple[OwnEnds, OwnEnds], callers: Callers, limits: Limits) -> In
         def sweep(
             first: int, last: int, end: OwnEnds = end, places: Int64s = places, sign: int = sign
         ) -> None:
-            _sweep(end, lows, highs, starts, places, sign, AT_ONCE, first, last, found)
+            _sweep(end, turned, starts, places, sign, at_once, first, last, found)
 
         in_parts(sweep, n_codes, cost=n_codes * n_ends + n_callers)
     totals = np.empty(n_callers, np.int64)
     totals[by_code] = found
     return totals
+
+
+@kernel
+def _turn(limits: Limits, codes: Int64s, first: int, last: int, turned: Limits) -> None:
+    """Write the limits of codes `first` to `last` by code, of a few groups at a time."""
+    n_groups = limits.lows.shape[0]
+    for begin in range(0, n_groups, 16):
+        stop = min(begin + 16, n_groups)
+        for i in range(first, last):
+            for g in range(begin, stop):
+                turned.lows[i, g] = limits.lows[g, codes[i]]
+                turned.highs[i, g] = limits.highs[g, codes[i]]
 
 
 @kernel
@@ -134,7 +195,7 @@ def _pass(keys: Int64s, values: Int64s, with_equal: bool, passed: Int64s) -> Non
 
 @kernel
 def _sweep(
-    ends: OwnEnds, lows: Int32s, highs: Int32s, starts: Int64s, places: Int64s, sign: int,
+    ends: OwnEnds, limits: Limits, starts: Int64s, places: Int64s, sign: int,
     at_once: int, first: int, last: int, totals: Int64s,
 ) -> None:  # fmt: skip
     """Raise the totals of callers of codes `first` to `last` by the ends before their places."""
@@ -144,14 +205,15 @@ def _sweep(
         for code in range(first, last):
             if following[code] == starts[code + 1]:
                 continue  # all of its callers are counted, or it has none
+            lows, highs = limits.lows[code], limits.highs[code]
             at, caller, n_hit = begin, following[code], n_hits[code]
             while caller < starts[code + 1] and places[caller] <= stop:
-                n_hit += _hit(ends, lows[code], highs[code], at, places[caller])
+                n_hit += _hit(ends, lows, highs, at, places[caller])
                 at = places[caller]
                 totals[caller] += sign * n_hit
                 caller += 1
             following[code] = caller
-            n_hits[code] = n_hit + _hit(ends, lows[code], highs[code], at, stop)
+            n_hits[code] = n_hit + _hit(ends, lows, highs, at, stop)
 
 
 @in_place
