@@ -107,3 +107,16 @@ def test_nobody_is_swept_where_nobody_calls() -> None:
     callers = Callers(nobody, np.empty(0, np.int64), nobody)
     found = worth(tree.rectangles, tree.axis, callers, limits, an_end=0.0, a_caller=0.0)
     assert found.tolist() == []
+
+
+def test_a_wrong_end_is_noticed() -> None:
+    tree = rectangles(50, 3, 5_000)
+    tree.bury(np.arange(0, 50, 4))
+    _, high = tree.roll.own_ends(tree.rectangles, tree.axis)
+    tree.check()
+    high.groups[7] = (high.groups[7] + 1) % (tree.n_groups + 1)
+    with pytest.raises(AssertionError, match=r"who is gone|a wrong group"):
+        tree.check()
+    tree.axis.ends(tree.rectangles)[0].highs[3] += 1
+    with pytest.raises(AssertionError, match="a wrong high rank"):
+        tree.check()

@@ -109,6 +109,16 @@ class Roll:
         nobodys = np.int32(tree.points.size)
         return ends._replace(groups=np.where(is_gone, nobodys, ends.groups))
 
+    def check(self, tree: Rectangles, axis: OwnAxis) -> None:
+        """Assert that the ends, where somebody asked for them, leave out who is gone."""
+        assert self.any_buried or np.all(self.slots >= 0), "somebody is gone and nobody was buried"
+        if self._own_ends is None:
+            return
+        for ends, of_all in zip(self._own_ends, axis.ends(tree), strict=True):
+            is_gone = self.slots[tree.offsets[of_all.groups] + of_all.lows] < 0
+            assert np.all(ends.groups[is_gone] == tree.points.size), "who is gone can be hit"
+            assert np.array_equal(ends.groups[~is_gone], of_all.groups[~is_gone]), "a wrong group"
+
     def without(self, places: Int32s) -> Roll:
         """A roll on which the slots at these places are gone."""
         slots = self.slots.copy()
@@ -228,6 +238,7 @@ class RectangleTree:
             assert np.array_equal(to_low[to_high], ranks), "ranks must lead back"
             self._check_group(g)
         self.axis.check(tree)
+        self.roll.check(tree, self.axis)
 
     def _check_group(self, g: int) -> None:
         """Every member covers the blocks of its nodes and is ragged where it should be."""
