@@ -109,5 +109,5 @@ FIGURE = Figure(
     "the output is the number of queries that each event affects. All sizes of ours run side by "
     "side and take turns; the median batch counts. The plain plans run as batch jobs on the number "
     "of events, 16 to a micro-batch, that makes them fastest within a minute; with 1,000,000 "
-    "queries nested loops would need the better part of an hour for 16, and are left out.",
+    "queries nested loops would need a quarter of an hour for 16, and are left out.",
 )
