@@ -25,8 +25,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql.functions import broadcast, col, count, expr, lit, shiftright
+from pyspark.sql.functions import sum as sum_of
 
 from benchmarks.clock import budget
 from benchmarks.figure import Reading
@@ -39,6 +40,7 @@ BINS = 1 << 20  # of a join key, at most
 # A plan may take this many times what other series may, a minute at full size: where it does much
 # for a batch and little for an event, more events make it faster.
 PATIENCE = 100
+FIRST = Window.unboundedPreceding
 
 
 class HasWorks(Protocol):
@@ -116,6 +118,26 @@ class SelectPerKey(SelectBins):
         pairs = events.select("k").distinct().crossJoin(broadcast(self.queries))
         found = self.reaching(pairs).select("k", "a_lo", "a_hi")
         return counted(events.join(found, "k").where("a BETWEEN a_lo AND a_hi"))
+
+
+class SelectCounted(SelectPerKey):
+    """The same queries of each key, only counted: a running sum over their ends and the events.
+
+    Spark runs no such window over a stream, and nobody learns from it which queries are affected.
+    """
+
+    def __call__(self, events: DataFrame) -> DataFrame:
+        pairs = events.select("k").distinct().crossJoin(broadcast(self.queries))
+        found = self.reaching(pairs)
+        turns = [  # at one value a query begins, then comes the event, then a query ends
+            found.select("k", col("a_lo").alias("at"), lit(0).alias("turn"), lit(1).alias("more")),
+            found.select("k", col("a_hi").alias("at"), lit(2).alias("turn"), lit(-1).alias("more")),
+        ]
+        ends = turns[0].union(turns[1]).withColumn("event", lit(None).cast("bigint"))
+        come = events.select("k", col("a").alias("at"), lit(1), lit(0), "event")
+        before = Window.partitionBy("k").orderBy("at", "turn").rowsBetween(FIRST, 0)
+        counted = ends.union(come).withColumn("queries", sum_of("more").over(before))
+        return counted.where("event IS NOT NULL").select("event", "queries")
 
 
 def steps(keys: Int64s, values: Int64s, shift: int) -> Columns:
