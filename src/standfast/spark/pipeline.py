@@ -141,7 +141,7 @@ def attached(
         packed.append(_packed(_changes(queries, spec), partial(packing.changes_packer, keys)))
     if any(frame.isStreaming for frame in packed):
         return Job(spec, _streamed(spark, packed, spec))
-    counted = Observation(METRICS)
+    counted = Observation()  # under a name of its own: answers of two jobs can be put together
     return Job(spec, _once(packed, spec).observe(counted, *_counts()), counted)
 
 
