@@ -41,6 +41,18 @@ def test_a_watermark_that_no_input_can_use_is_refused(spark, frames):
     assert said.startswith("a watermark needs an input that has a time\n  hint: name the column")
 
 
+def test_a_window_over_a_frame_whose_time_is_not_named_says_how_to_name_it(spark, frames):
+    """It was said to declare a stream, which is what one does with an engine."""
+    sql = "SELECT MAX(x) OVER (ORDER BY at ROWS BETWEEN :lo PRECEDING AND CURRENT ROW) AS m FROM a"
+    queries = spark.createDataFrame([], "template string, id bigint, lo bigint")
+    assert refusal(spark, frames, templates={"f": sql}, queries=queries) == (
+        "template 'f': a window needs a stream with a time column: a\n  hint: name the column: "
+        "Source(frame, time=...); with a watermark, a single timestamp is taken by itself"
+    )
+    inputs = {"a": Source(frames["a"], time="at")}
+    assert attach(spark, inputs, {"f": sql}, queries, output="rows").columns[2] == "m"
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -52,8 +64,14 @@ def test_a_watermark_that_no_input_can_use_is_refused(spark, frames):
         ({"strategies": {"g": "boxes"}}, "there is a strategy for 'g', which is no template"),
         ({"strategies": {"f": "boxen"}}, "strategy 'boxen' does not answer filter"),
         ({"inputs": {}}, "inputs are a mapping of name to DataFrame, got {}"),
-        ({"inputs": {"a": 5}}, "input 'a' is 5, not a DataFrame\n  hint: pass a DataFrame or"),
-        ({"queries": "none"}, "queries are 'none', not a DataFrame"),
+        (
+            {"inputs": {"a": 5}},
+            "input 'a' is 5, not a DataFrame of Spark or a Source\n  hint: spark.createDataFrame",
+        ),
+        (
+            {"queries": "none"},
+            "queries are 'none', not a DataFrame of Spark\n  hint: spark.createDataFrame makes",
+        ),
         (
             {"templates": {"f": "SELECT * FROM a WHERE y > :lo"}},
             "template 'f': an unknown column: y",

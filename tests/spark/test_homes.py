@@ -73,6 +73,16 @@ def test_an_input_may_be_called_queries(spark):
     assert job.counted.get["received"] == 2
 
 
+def test_answers_of_two_jobs_of_static_frames_can_be_put_together(spark):
+    """Spark refused: both counted under the same name."""
+    rows = spark.createDataFrame([(1, 5.0), (2, 50.0)], "id bigint, x double")
+    low = spark.createDataFrame([("low", 7, 9.0)], "template string, id bigint, most double")
+    sqls = ("SELECT * FROM a WHERE x < :most", "SELECT * FROM a WHERE x <= :most AND x > 6")
+    one, two = (attached(spark, {"a": rows}, {"low": sql}, low, shards=1) for sql in sqls)
+    assert [row.query for row in one.answers.union(two.answers).collect()] == [7]
+    assert (one.counted.get["answers"], two.counted.get["answers"]) == (1, 0)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("form", "shards"), [("pairs", 1), ("rows", 2), ("counts", 4), ("spans", 3), ("rows", 4)]

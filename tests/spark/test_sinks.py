@@ -106,6 +106,22 @@ def test_a_pass_over_static_frames_can_be_repeated_but_not_into_the_folder_of_a_
         once(job, tmp_path / "out")(job.everything, 0)
 
 
+def test_answers_whose_columns_have_names_with_dots_are_read_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark looked for a field of a struct, and found none: all columns of a join are so called."""
+    frames = (spark.createDataFrame([(7, 1.0)], "id bigint, v double") for _ in range(2))
+    inputs = {name: Source(frame, id="id") for name, frame in zip("ab", frames, strict=True)}
+    queries = spark.createDataFrame([("f", 1, 0.0, 9.0)], QUERIES)
+    sql = (
+        'SELECT *, a.v AS "the `value`" FROM a JOIN b ON a.id = b.id WHERE a.v BETWEEN :lo AND :hi'
+    )
+    job = attached(spark, inputs, {"f": sql}, queries, output="rows", shards=1)
+    once(job, tmp_path / "out")(job.everything, 0)
+    (row,) = answers(spark, job, tmp_path / "out").collect()
+    assert (row["a.id"], row["b.v"], row["the `value`"]) == (7, 1.0, 1.0)
+
+
 def test_what_this_sink_could_not_write_or_read_again_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:

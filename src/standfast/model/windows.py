@@ -42,6 +42,7 @@ QUALIFY_HINT = (
     "bound an aggregate over a window: SELECT f(a) OVER (...) AS total FROM input"
     " QUALIFY total > :limit"
 )
+NO_TIME = "a window needs a stream with a time column"
 _COLUMN_HINT = "write SUM(price)"
 _BOUND_HINT = "compare the selected aggregate with a hole or a literal, such as total > :limit"
 _FUNCTIONS: tuple[tuple[type[exp.Expression], str], ...] = (
@@ -126,7 +127,7 @@ def read_window(
         raise refuse("a window over a join is not supported", tree, hint="read one input")
     if source.kind != "stream" or source.time is None:
         hint = 'declare it as a stream with time="ts"'
-        raise refuse("a window needs a stream with a time column", source.name, hint=hint)
+        raise refuse(NO_TIME, source.name, hint=hint)
     node, key, key_name, value_name = _selected(tree, scope)
     name = source.name
     function = _function(node.this, scope, aggregates)

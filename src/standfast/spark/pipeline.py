@@ -25,6 +25,7 @@ from standfast.errors import BadInput, BadParameters, UnsupportedQuery
 from standfast.model.names import alike, shown
 from standfast.model.parameters import read_parameters
 from standfast.model.stream import Input
+from standfast.model.windows import NO_TIME
 from standfast.spark import outputs, packing
 from standfast.spark.arriving import arriving
 from standfast.spark.once import in_one_go
@@ -33,6 +34,8 @@ from standfast.spark.processor import COMPACT_DDL, ShardProcessor
 from standfast.spark.shards import MOST_SHARDS, shard_keys
 from standfast.spark.sources import (
     KINDS,
+    MAKE,
+    TIME,
     Source,
     check_text,
     read,
@@ -141,7 +144,7 @@ def attached(
         packed.append(_packed(_changes(queries, spec), partial(packing.changes_packer, keys)))
     if any(frame.isStreaming for frame in packed):
         return Job(spec, _streamed(spark, packed, spec))
-    counted = Observation(METRICS)
+    counted = Observation()  # under a name of its own: answers of two jobs can be put together
     return Job(spec, _once(packed, spec).observe(counted, *_counts()), counted)
 
 
@@ -206,7 +209,7 @@ def _changes(given: DataFrame | Source, spec: Spec) -> DataFrame:
     source = given if isinstance(given, Source) else Source(given)
     queries = source.frame
     if not isinstance(queries, DataFrame):
-        raise BadInput(f"queries are {shown(queries)}, not a DataFrame")
+        raise BadInput(f"queries are {shown(queries)}, not a DataFrame of Spark", hint=MAKE)
     if (source.key, source.time, source.id) != (None, None, None):
         hint = "a Source of queries names nothing but a text: Source(frame, text=...)"
         raise BadInput("queries have a key, a time or an id named", hint=hint)
@@ -248,10 +251,12 @@ def _changes(given: DataFrame | Source, spec: Spec) -> DataFrame:
 
 
 def _check_asked(spec: Spec, sources: Mapping[str, Source]) -> None:
-    """Refuse what cannot be asked; of a column that was left out say so."""
+    """Refuse what cannot be asked; of a column that was left out or is no time yet say so."""
     try:
         _ = spec.output.schema
     except UnsupportedQuery as error:
+        if NO_TIME in error.message:
+            raise UnsupportedQuery(error.message, hint=TIME) from None
         asked = re.search(r': an unknown column: (?:\w+\.)?(?:"([^"]+)"|(\w+))', error.message)
         name = (asked[1] or asked[2]) if asked else ""
         found = unusable(sources).get(name.casefold())

@@ -24,6 +24,7 @@ from standfast.errors import BadInput
 from standfast.spark.outputs import ANSWER, BATCH, LETTER, LETTER_FIELDS, check_folders
 from standfast.spark.pipeline import Job
 from standfast.spark.pipeline_checks import NO_PATTERN, PATTERN
+from standfast.spark.sources import quoted
 from standfast.spark.state import WrongState
 
 MARK = "_standfast"
@@ -83,17 +84,18 @@ def _claim(spark: SparkSession, path: str, query: str, batch: int) -> None:
 
 def answers(spark: SparkSession, job: Job, path: str | PathLike[str]) -> DataFrame:
     """The answers that `once` has written, of whole micro-batches only."""
-    return _written(spark, job, path, ANSWER).select("batch", *job.schema.names)
+    names = map(quoted, job.schema.names)  # of a join, SELECT * gives names with dots
+    return _written(spark, job, path, ANSWER).select(BATCH, *names)
 
 
 def letters(spark: SparkSession, job: Job, path: str | PathLike[str]) -> DataFrame:
     """The dead letters that `once` has written, of whole micro-batches only."""
     found = _written(spark, job, path, LETTER)
-    return found.select("batch", *(f"letter.{name}" for name in LETTER_FIELDS))
+    return found.select(BATCH, *(f"letter.{name}" for name in LETTER_FIELDS))
 
 
 def _written(spark: SparkSession, job: Job, path: str | PathLike[str], kind: str) -> DataFrame:
-    schema = from_arrow_schema(job.spec.output.everything).add("batch", "long")
+    schema = from_arrow_schema(job.spec.output.everything).add(BATCH, "long")
     reader = spark.read.schema(schema).option("basePath", fspath(path))
     whole = _whole_batches(spark, fspath(path))
     frame = reader.parquet(*whole) if whole else spark.createDataFrame([], schema)

@@ -41,6 +41,11 @@ SPARK_TYPES: dict[Kind, types.DataType] = {
 USABLE = "whole numbers, floats, text, dates and timestamps can be used, under plain names; cast it"
 NO_NAME = "under a name that templates cannot ask for"
 PLAIN = "rename it: letters of English, digits and underscores, beginning with none of the digits"
+MAKE = "spark.createDataFrame makes one of rows, pandas or Arrow"
+TIME = (
+    "name the column: Source(frame, time=...); with a watermark, a single timestamp is taken by "
+    "itself"
+)
 # Characters of a row that cannot be read: where a whole file is one record, it comes with each row.
 MOST_TEXT = 4000
 _ZONELESS = (types.DateType, types.TimestampNTZType)
@@ -79,7 +84,7 @@ def read(
     if lateness is not None and not any(found.time for found in declared.values()):
         raise BadInput(
             "a watermark needs an input that has a time",
-            hint="name the column: Source(frame, time=...); a single timestamp is taken by itself",
+            hint=TIME,
         )
     return sources, declared
 
@@ -197,8 +202,7 @@ def _source(name: str, given: object) -> Source:
     source = Source(given) if _is_frame(given) else given
     if not isinstance(source, Source) or not _is_frame(source.frame):
         raise BadInput(
-            f"input {name!r} is {shown(given)}, not a DataFrame",
-            hint="pass a DataFrame or a Source",
+            f"input {name!r} is {shown(given)}, not a DataFrame of Spark or a Source", hint=MAKE
         )
     twice = alike(source.frame.columns)
     if twice:
