@@ -302,7 +302,7 @@ def _templates(
 
 def _sql(section: Section, base: Path) -> str:
     sql, file = section.optional("sql"), section.optional("file")
-    if ("sql" in section) == ("file" in section):
+    if section.is_there and ("sql" in section) == ("file" in section):
         what = "both sql and file" if "sql" in section else "neither sql nor file"
         section.wrong("file", f"{section.title} has {what}", "give one of them")
     if not file:
