@@ -181,6 +181,63 @@ def test_a_folder_that_one_may_not_write_into_is_a_mistake(tmp_path, monkeypatch
     assert hint == "name another folder, or have its owner let you in"
 
 
+@pytest.mark.parametrize(
+    ("piece", "title"),
+    [('"supply"', "[inputs.supply] path"), ('"out"', "[output] path"),
+     ('"checkpoint"', "[job] checkpoint")],
+)  # fmt: skip
+def test_a_path_in_a_folder_that_one_may_not_enter_is_a_mistake(
+    tmp_path, monkeypatch, piece, title
+):
+    """A trace ended the command; of inputs it was said that nothing is there."""
+    look, shut = os.stat, str(tmp_path / "shut")
+
+    def stat(path, **how):
+        if str(path).startswith(f"{shut}/"):
+            raise PermissionError(13, "Permission denied")
+        return look(path, **how)
+
+    monkeypatch.setattr(os, "stat", stat)
+    _, what, hint = _mistake_after(tmp_path, f"= {piece}", '= "shut/deep"')
+    assert what == f"{title} cannot be looked at: you may not enter its folder: {shut}/deep"
+    assert hint == "name another folder, or have its owner let you in"
+
+
+def test_an_input_that_one_may_not_read_is_a_mistake(tmp_path, monkeypatch):
+    """Spark found out when it was there."""
+    shut = tmp_path / "supply"
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != shut)
+    ((_, what, hint),) = _mistakes(tmp_path, GOOD)
+    assert what == f"[inputs.supply] cannot be read: you may not read {shut}"
+    assert hint == "name another folder, or have its owner let you in"
+
+
+def test_a_path_with_a_name_that_is_too_long_is_a_mistake(tmp_path):
+    """A trace ended the command."""
+    _, what, _ = _mistake_after(tmp_path, '= "out"', f'= "{"x" * 5000}"')
+    assert what.startswith("[output] path leads nowhere (File name too long): '/")
+    assert len(what) < 200
+
+
+@pytest.mark.parametrize(
+    ("pattern", "out", "is_read"),
+    [("*", "out", True), ("{supply,out}", "out", True), ("[!a-n]ut", "out", True),
+     ("[^o]ut", "out", False), ("*/new", "out/new/deep", True), ("*/new", "out", False),
+     ("{supply,part}", "out", False), (r"\\*", "out", False), ("?", "out", False)],
+)  # fmt: skip
+def test_a_folder_that_a_pattern_of_an_input_names_is_not_written_to(
+    tmp_path, pattern, out, is_read
+):
+    """The next start ended, as Spark met folders of two kinds there."""
+    text = GOOD.replace('path = "supply"', f'path = "{pattern}"').replace('"out"', f'"{out}"')
+    text = text.replace('"checkpoint"', f'"{tmp_path}.checkpoint"')
+    if not is_read:
+        read_pipeline(_file(tmp_path, text))
+        return
+    ((_, what, _),) = _mistakes(tmp_path, text)
+    assert what == "[output] path lies in the folder that [inputs.supply] is read from"
+
+
 def test_no_time_at_all_is_a_length_of_time(tmp_path):
     """`attach` took a watermark of nothing, and the file did not."""
     text = GOOD.replace('"10 minutes"', '"0 seconds"').replace('"5 seconds"', '"0 seconds"')
