@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -206,6 +207,26 @@ def test_kafka_without_its_package_is_told_with_the_setting_to_add(monkeypatch):
     said = r'hint: add "spark.jars.packages" = "org\.apache.*_2\.13:4\.3\.0" to \[session\.conf\]'
     with pytest.raises(module.JobFailed, match=said):
         module.run("x", console=console_of(terminal=False), spark=SimpleNamespace(version="4.3.0"))
+
+
+def test_a_polite_kill_of_a_job_that_is_built_is_what_ctrl_c_is(monkeypatch):
+    """It ended at once, and left the private folder of its session behind."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    killed = []
+
+    def kill(*_: object) -> None:
+        killed.append(signal.getsignal(signal.SIGTERM) != signal.SIG_DFL)
+        if all(killed):
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(module, "read_pipeline", lambda _: None)
+    monkeypatch.setattr(module, "build", kill)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            module.run("x", console=console_of(terminal=False), spark=object(), dry_run=True)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert killed == [True]
 
 
 MILLION = """

@@ -202,6 +202,36 @@ def test_ctrl_c_waits_for_java_and_the_second_does_not():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_polite_kill_is_what_ctrl_c_is():
+    """It left the private folder behind."""
+    before, done = signal.signal(signal.SIGTERM, signal.SIG_DFL), []
+
+    def killed() -> None:
+        with module.polite(), module.unbroken():
+            assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+            signal.raise_signal(signal.SIGTERM)
+            done.append("the start of Java")
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            killed()
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert done == ["the start of Java"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_has_signals_of_his_own_keeps_them(number):
+    own = signal.signal(number, signal.SIG_IGN)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with module.polite():
+            assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(number, own)
+
+
 def _sparks(process: int) -> list[int]:
     """The Java that a process has started for Spark, or the script that becomes it."""
     found = Path(f"/proc/{process}/task").glob("*/children")

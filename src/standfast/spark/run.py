@@ -39,7 +39,7 @@ from standfast.spark.pipeline_file import (
     read_pipeline,
 )
 from standfast.spark.progress import METRICS, Snapshot, Totals, line, live, summary
-from standfast.spark.session import session, unbroken, untraced
+from standfast.spark.session import polite, session, unbroken, untraced
 from standfast.spark.sinks import files, once
 from standfast.spark.sources import SPARK_TYPES, Source
 
@@ -72,7 +72,7 @@ def run(
     A dry run tells the plan and reads no rows. A session that is passed in is left running.
     """
     pipeline = read_pipeline(path)
-    with untraced():
+    with untraced(), polite():
         return _run(pipeline, console, dry_run=dry_run, spark=spark)
 
 
@@ -82,7 +82,8 @@ def _run(
     with console.status("starting Spark"):
         used = spark or session(pipeline.job.name, pipeline.master, pipeline.conf)
     try:
-        job = build(used, pipeline)
+        with console.status("looking at what is to be read"):
+            job = build(used, pipeline)
         if dry_run:
             _print(console, job.explain())
             return Totals()

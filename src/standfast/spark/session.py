@@ -276,6 +276,21 @@ def unbroken() -> Iterator[None]:
 
 
 @contextmanager
+def polite() -> Iterator[None]:
+    """Have a polite kill do what Ctrl-C does; by default it leaves the private folder behind."""
+    in_main = threading.current_thread() is threading.main_thread()
+    ignored = signal.getsignal(signal.SIGINT) in (None, signal.SIG_IGN)
+    if not in_main or ignored or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
 def untraced() -> Iterator[None]:
     """Py4J logs a trace of each call that Ctrl-C cuts off; who has set up logging gets it."""
     nobody = [] if logging.root.handlers else [logging.NullHandler()]
