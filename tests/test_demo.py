@@ -219,6 +219,12 @@ def test_the_command_replays_all_and_names_the_picture(tmp_path):
     assert (tmp_path / "demo.png").read_bytes().startswith(PNG)
 
 
+def test_the_help_names_the_folder_that_is_written_to():
+    """It was taken for markup, and not shown."""
+    shown = CliRunner().invoke(app, ["demo", "--help"], env={"COLUMNS": "120"}).output
+    assert "(demo-output/ENGINE)" in shown
+
+
 @pytest.mark.parametrize("words", [["--queries", "5"], ["--seed", "-1"], ["--engine", "flink"]])
 def test_options_out_of_range_are_refused(words):
     done = CliRunner().invoke(app, ["demo", *words])
