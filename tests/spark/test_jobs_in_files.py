@@ -24,6 +24,7 @@ from standfast.cli import app
 from standfast.spark import run as module
 from standfast.spark.described import found_columns
 from standfast.spark.pipeline_file import read_pipeline
+from standfast.spark.progress import Totals
 from standfast.spark.toml_text import BadPipeline
 
 
@@ -207,6 +208,17 @@ def test_kafka_without_its_package_is_told_with_the_setting_to_add(monkeypatch):
     said = r'hint: add "spark.jars.packages" = "org\.apache.*_2\.13:4\.3\.0" to \[session\.conf\]'
     with pytest.raises(module.JobFailed, match=said):
         module.run("x", console=console_of(terminal=False), spark=SimpleNamespace(version="4.3.0"))
+
+
+def test_a_terminal_that_cannot_draw_over_what_is_there_sees_lines(monkeypatch):
+    """It saw nothing before the end."""
+    monkeypatch.setenv("TERM", "dumb")
+    console = console_of(terminal=True)
+    metrics = {"standfast": {"received": 2, "used": 2}}
+    news = Totals().news([{"batchId": 0, "observedMetrics": metrics}])
+    with module._screen(console) as show:
+        show(Totals(), news)
+        assert console.file.getvalue().startswith("batch 0: 2 rows in")
 
 
 def test_a_polite_kill_of_a_job_that_is_built_is_what_ctrl_c_is(monkeypatch):

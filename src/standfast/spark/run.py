@@ -263,8 +263,8 @@ def _shown(
 
 @contextmanager
 def _screen(console: Console) -> Iterator[Callable[[Totals, list[Snapshot]], None]]:
-    """Figures that are drawn over on a terminal, and a line for each micro-batch elsewhere."""
-    if console.is_terminal:
+    """Figures that are drawn over, where a terminal can do so; else a line for each micro-batch."""
+    if console.is_terminal and not console.is_dumb_terminal:
         with Live(live(Totals()), console=console, auto_refresh=False) as drawn:
             yield lambda totals, _: drawn.update(live(totals), refresh=True)
     else:
