@@ -157,6 +157,7 @@ def test_a_cluster_is_whole_before_its_cores_are_counted(tmp_path):
     [
         ("lokal[2]", {}, "Master must either be yarn or start with spark"),
         ("local[2]", {"spark.executor.memory": "much"}, "must be a positive number"),
+        ("local[2]", {"spark.driver.memory": "lots"}, "Invalid maximum heap size: -Xmxlots"),
         ("local[0]", {}, "The number of cores per executor (=0)"),
     ],
 )
