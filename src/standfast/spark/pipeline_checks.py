@@ -83,6 +83,9 @@ def check_options(section: Section, title: str, format: str, options: Mapping[st
         name = option.casefold()  # as Spark reads them
         if name == "path":
             section.wrong(option, f"{title} names a path among its options", "use the key path")
+        if name == "maxfilespertrigger" and not re.fullmatch("0*[1-9][0-9]*", value):
+            hint = "give a number of files, 1 or more"
+            section.wrong(option, f"{title} {option} is {shown(value)}", hint)
         if format not in PARSED_FORMATS:
             continue
         if name == CORRUPT.casefold():
