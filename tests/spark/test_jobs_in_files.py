@@ -210,6 +210,21 @@ def test_kafka_without_its_package_is_told_with_the_setting_to_add(monkeypatch):
         module.run("x", console=console_of(terminal=False), spark=SimpleNamespace(version="4.3.0"))
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Multiple streaming queries are concurrently using file:/c/sources/0.",
+        "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs "
+        "detected for 3.",
+    ],
+)
+def test_a_second_job_at_a_checkpoint_is_told_that_it_is_one(said):
+    """It was told that the next start does the micro-batch again."""
+    query, totals = SimpleNamespace(exception=lambda: Exception(said)), Totals()
+    with pytest.raises(module.JobFailed, match="hint: another job is at this checkpoint"):
+        module._tell_end(query, totals, console_of(terminal=False), was_asked=False)
+
+
 def test_a_terminal_that_cannot_draw_over_what_is_there_sees_lines(monkeypatch):
     """It saw nothing before the end."""
     monkeypatch.setenv("TERM", "dumb")

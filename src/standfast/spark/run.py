@@ -51,6 +51,10 @@ TRY_AGAIN = (
     "the next start does this micro-batch again, from the checkpoint; if a file or a setting is "
     "wrong, mend it first"
 )
+ONE_AT_A_TIME = (
+    "another job is at this checkpoint: let it run on, or stop it and start again; for a job "
+    "beside it name another checkpoint and another output folder"
+)
 KAFKA = (
     'add "spark.jars.packages" = "org.apache.spark:spark-sql-kafka-0-10_2.13:{0}" to [session.conf]'
 )
@@ -230,7 +234,9 @@ def _tell_end(query: StreamingQuery, totals: Totals, console: Console, *, was_as
         if totals.n_batches:
             _print(console, *summary(totals))
         what, hint = told(failure)
-        raise JobFailed(f"the job stopped: {what}", hint=hint or TRY_AGAIN)
+        is_second = re.search("Multiple streaming (queries|jobs)", what)
+        hint = hint or (ONE_AT_A_TIME if is_second else TRY_AGAIN)
+        raise JobFailed(f"the job stopped: {what}", hint=hint)
 
 
 def _goes_on(spark: SparkSession, checkpoint: str) -> bool:
