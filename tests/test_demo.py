@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -36,6 +37,14 @@ def test_the_picture_is_a_png_even_of_a_single_step(tmp_path):
         picture = tmp_path / "deep" / f"{n}.png"
         demo.draw(_made_up_steps(n), 1000, picture)
         assert picture.read_bytes().startswith(PNG)
+
+
+def test_the_picture_draws_what_affects_less_than_one_query_as_what_it_is():
+    """All of it was drawn as one query a trade, and so was nothing at all."""
+    steps = [replace(step, n_trades=10) for step in _made_up_steps(3)]
+    for step, n in zip(steps, (0, 1, 50), strict=True):
+        step.affected["highs"] = n
+    np.testing.assert_array_equal(demo.affected_each(steps, "highs"), [np.nan, 0.1, 5.0])
 
 
 def test_a_step_without_work_has_no_rate():
@@ -208,6 +217,12 @@ def test_the_command_replays_all_and_names_the_picture(tmp_path):
     assert "78,638 trades in" in text
     assert "all equal" in text
     assert (tmp_path / "demo.png").read_bytes().startswith(PNG)
+
+
+def test_the_help_names_the_folder_that_is_written_to():
+    """It was taken for markup, and not shown."""
+    shown = CliRunner().invoke(app, ["demo", "--help"], env={"COLUMNS": "120"}).output
+    assert "(demo-output/ENGINE)" in shown
 
 
 @pytest.mark.parametrize("words", [["--queries", "5"], ["--seed", "-1"], ["--engine", "flink"]])

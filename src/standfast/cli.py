@@ -47,7 +47,8 @@ def demo(
     engine: Annotated[Home, typer.Option(help="on Spark, or within this process")] = Home.SPARK,
     queries: Annotated[int, typer.Option(min=100, help="how many standing queries")] = 100_000,
     out: Annotated[
-        Path | None, typer.Option(help="folder for all that is written [demo-output/ENGINE]")
+        Path | None,
+        typer.Option(help="folder for all that is written", show_default="demo-output/ENGINE"),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="draws the queries")] = 1,
 ) -> None:

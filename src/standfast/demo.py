@@ -161,15 +161,21 @@ def warm_up(seed: int) -> None:
         pass
 
 
+def affected_each(steps: list[Step], name: str) -> npt.NDArray[np.float64]:
+    """Queries that a trade affects, step by step; where it is none there is no logarithm of it."""
+    each = np.array([step.affected[name] / max(step.n_trades, 1) for step in steps])
+    return np.where(each > 0, each, np.nan)
+
+
 def draw(steps: list[Step], n_queries: int, path: Path) -> None:
     """The picture of a replay: throughput, affected queries, hotspots."""
     from matplotlib.figure import Figure
 
     minutes = np.array([step.market_seconds for step in steps]) / 60
-    n_trades = np.array([step.n_trades for step in steps])
+    n_trades = sum(step.n_trades for step in steps)
     figure = Figure(figsize=(11, 9), layout="constrained")
     top, middle, bottom = figure.subplots(3, 1)
-    title = f"{n_trades.sum():,} real trades against {n_queries:,} standing queries"
+    title = f"{n_trades:,} real trades against {n_queries:,} standing queries"
     figure.suptitle(title, fontsize=15)
     rates = np.array([step.rate for step in steps])
     top.fill_between(minutes, rates, color="#4c78a8", alpha=0.25)
@@ -179,8 +185,7 @@ def draw(steps: list[Step], n_queries: int, path: Path) -> None:
     top.set(ylabel="trades per second", ylim=(0, None))
     top.set_title("Throughput", loc="left")
     for name, colour in zip(TEMPLATES, COLOURS, strict=True):
-        each = np.array([step.affected[name] for step in steps]) / np.maximum(n_trades, 1)
-        middle.plot(minutes, np.maximum(each, 1), color=colour, label=name)
+        middle.plot(minutes, affected_each(steps, name), color=colour, label=name)
     middle.set(ylabel="queries per trade", yscale="log", xlabel="minutes of market time")
     middle.set_title("Affected standing queries", loc="left")
     spots = steps[-1].hotspots
@@ -199,7 +204,7 @@ def draw(steps: list[Step], n_queries: int, path: Path) -> None:
     for axes in (top, middle, bottom):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_major_formatter(lambda at, _: f"{at:,.0f}" if at >= 1 else f"{at:g}")
     for axes in (top, middle):
         axes.legend(
             loc="lower right", bbox_to_anchor=(1, 1), ncols=7, frameon=False, handlelength=1.2,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -23,6 +24,7 @@ from standfast.cli import app
 from standfast.spark import run as module
 from standfast.spark.described import found_columns
 from standfast.spark.pipeline_file import read_pipeline
+from standfast.spark.progress import Totals
 from standfast.spark.toml_text import BadPipeline
 
 
@@ -206,6 +208,52 @@ def test_kafka_without_its_package_is_told_with_the_setting_to_add(monkeypatch):
     said = r'hint: add "spark.jars.packages" = "org\.apache.*_2\.13:4\.3\.0" to \[session\.conf\]'
     with pytest.raises(module.JobFailed, match=said):
         module.run("x", console=console_of(terminal=False), spark=SimpleNamespace(version="4.3.0"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Multiple streaming queries are concurrently using file:/c/sources/0.",
+        "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs "
+        "detected for 3.",
+    ],
+)
+def test_a_second_job_at_a_checkpoint_is_told_that_it_is_one(said):
+    """It was told that the next start does the micro-batch again."""
+    query, totals = SimpleNamespace(exception=lambda: Exception(said)), Totals()
+    with pytest.raises(module.JobFailed, match="hint: another job is at this checkpoint"):
+        module._tell_end(query, totals, console_of(terminal=False), was_asked=False)
+
+
+def test_a_terminal_that_cannot_draw_over_what_is_there_sees_lines(monkeypatch):
+    """It saw nothing before the end."""
+    monkeypatch.setenv("TERM", "dumb")
+    console = console_of(terminal=True)
+    metrics = {"standfast": {"received": 2, "used": 2}}
+    news = Totals().news([{"batchId": 0, "observedMetrics": metrics}])
+    with module._screen(console) as show:
+        show(Totals(), news)
+        assert console.file.getvalue().startswith("batch 0: 2 rows in")
+
+
+def test_a_polite_kill_of_a_job_that_is_built_is_what_ctrl_c_is(monkeypatch):
+    """It ended at once, and left the private folder of its session behind."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    killed = []
+
+    def kill(*_: object) -> None:
+        killed.append(signal.getsignal(signal.SIGTERM) != signal.SIG_DFL)
+        if all(killed):
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(module, "read_pipeline", lambda _: None)
+    monkeypatch.setattr(module, "build", kill)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            module.run("x", console=console_of(terminal=False), spark=object(), dry_run=True)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert killed == [True]
 
 
 MILLION = """

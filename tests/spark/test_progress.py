@@ -122,6 +122,7 @@ def test_a_line_tells_no_rate_of_rows_where_spark_knows_none():
     snapshot = Snapshot.of(_progress(0) | {"inputRowsPerSecond": 0.0})
     assert snapshot is not None
     assert "come in" not in line(snapshot)
+    assert "come in" not in _shown(live(Totals().plus(snapshot)))
 
 
 def test_the_screen_shows_rates_split_state_and_registry():
@@ -134,6 +135,12 @@ def test_the_screen_shows_rates_split_state_and_registry():
         "14 added, 4 removed, 2 repeated, 6 refused",
     ):  # fmt: skip
         assert piece in shown, piece
+
+
+def test_the_screen_ends_with_a_line_for_what_the_terminal_itself_says():
+    """Of what was drawn before Ctrl-C the first line stayed, as often as it was drawn again."""
+    for totals in (Totals(), _total([_progress(0)])):
+        assert _shown(live(totals)).endswith("\n\n")
 
 
 def test_the_screen_waits_for_the_first_batch():

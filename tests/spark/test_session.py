@@ -157,6 +157,7 @@ def test_a_cluster_is_whole_before_its_cores_are_counted(tmp_path):
     [
         ("lokal[2]", {}, "Master must either be yarn or start with spark"),
         ("local[2]", {"spark.executor.memory": "much"}, "must be a positive number"),
+        ("local[2]", {"spark.driver.memory": "lots"}, "Invalid maximum heap size: -Xmxlots"),
         ("local[0]", {}, "The number of cores per executor (=0)"),
     ],
 )
@@ -200,6 +201,36 @@ def test_ctrl_c_waits_for_java_and_the_second_does_not():
             interrupted(times)
     assert done == [1]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_polite_kill_is_what_ctrl_c_is():
+    """It left the private folder behind."""
+    before, done = signal.signal(signal.SIGTERM, signal.SIG_DFL), []
+
+    def killed() -> None:
+        with module.polite(), module.unbroken():
+            assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+            signal.raise_signal(signal.SIGTERM)
+            done.append("the start of Java")
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            killed()
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert done == ["the start of Java"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_has_signals_of_his_own_keeps_them(number):
+    own = signal.signal(number, signal.SIG_IGN)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with module.polite():
+            assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(number, own)
 
 
 def _sparks(process: int) -> list[int]:

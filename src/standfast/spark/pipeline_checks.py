@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from standfast.errors import BadInput, StandfastError
+from standfast.model.names import shown
 from standfast.model.stream import Input
 from standfast.spark.outputs import check_folders, form_of, output_of
 from standfast.spark.spec import Spec
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 PATTERN = re.compile(r"[*?\[\]{}\\]")  # what Spark takes for more than a name
 NO_PATTERN = "Spark takes * ? [ ] { } and \\ for patterns when it reads; name another folder"
+LET_IN = "name another folder, or have its owner let you in"
 PARSED_FORMATS = ("csv", "json")  # formats in which a row may be there and not be readable
 CORRUPT = "columnNameOfCorruptRecord"
 _MODES = ("permissive", "failfast")
@@ -38,10 +41,26 @@ def check_path(section: Section, key: str, text: str, base: Path) -> str:
         what = f"is in a folder with a character of patterns: {base}"
     elif ":" in path:
         what, hint = f"has a colon: {path}", "Spark reads no such path; name another folder"
+    else:
+        what, hint = _out_of_reach(path)
     if what:
         section.wrong(key, f"{section.title} {key} {what}", hint)
         return ""
     return path
+
+
+def _out_of_reach(path: str) -> tuple[str, str]:
+    """Why nobody, or not this user, can look at a path, and what to do; nothing if one can."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return "", ""
+    except PermissionError:
+        return f"cannot be looked at: you may not enter its folder: {path}", LET_IN
+    except (OSError, ValueError) as error:  # too long, in a circle of links, or with a NUL
+        why = error.strerror if isinstance(error, OSError) else error
+        return f"leads nowhere ({why}): {shown(path)}", "name another folder"
+    return "", ""
 
 
 def check_source(section: Section, path: str, *, stream: bool) -> None:
@@ -54,6 +73,8 @@ def check_source(section: Section, path: str, *, stream: bool) -> None:
     elif stream and not os.path.isdir(path):
         hint = "name the folder that it stands in, or add stream = false"
         section.wrong("path", f"{section.title} is a stream, and {path} is a file", hint)
+    elif not os.access(path, os.R_OK):
+        section.wrong("path", f"{section.title} cannot be read: you may not read {path}", LET_IN)
 
 
 def check_options(section: Section, title: str, format: str, options: Mapping[str, str]) -> None:
@@ -62,6 +83,9 @@ def check_options(section: Section, title: str, format: str, options: Mapping[st
         name = option.casefold()  # as Spark reads them
         if name == "path":
             section.wrong(option, f"{title} names a path among its options", "use the key path")
+        if name == "maxfilespertrigger" and not re.fullmatch("0*[1-9][0-9]*", value):
+            hint = "give a number of files, 1 or more"
+            section.wrong(option, f"{title} {option} is {shown(value)}", hint)
         if format not in PARSED_FORMATS:
             continue
         if name == CORRUPT.casefold():
@@ -129,9 +153,11 @@ def _check_folders(output: Section, job: Section, pipeline: Pipeline) -> None:
             if _is_inside(path, rows):
                 what = f"{section.title} {key} lies in the folder that {title} is read from"
                 section.wrong(key, what, "name another folder: what is written would be read")
-    if pipeline.job.checkpoint and _plain(pipeline.job.checkpoint) == _plain(pipeline.output.path):
-        what = "[job] checkpoint is the folder that answers are written to"
-        job.wrong("checkpoint", what, "name another folder")
+    checkpoint, answers = pipeline.job.checkpoint, pipeline.output.path
+    if checkpoint and _lies_in(_plain(checkpoint), _plain(answers)):
+        is_same = _plain(checkpoint) == _plain(answers)
+        what = f"[job] checkpoint {'is' if is_same else 'lies in'} the folder that answers are"
+        job.wrong("checkpoint", f"{what} written to", "name another folder")
 
 
 def _check_folder(section: Section, key: str, path: str) -> None:
@@ -144,12 +170,30 @@ def _check_folder(section: Section, key: str, path: str) -> None:
         section.wrong(key, what, "name a folder; it is made if it is not there")
     elif not os.access(nearest, os.W_OK | os.X_OK):
         what = f"{section.title} {key} cannot be written to: you may not write into {nearest}"
-        section.wrong(key, what, "name another folder, or have its owner let you in")
+        section.wrong(key, what, LET_IN)
 
 
 def _is_inside(path: str, rows: Rows) -> bool:
-    """Whether a path is the folder that rows are read from, or in it; Spark looks into folders."""
-    return bool(rows.path) and f"{_plain(path)}/".startswith(f"{_plain(rows.path)}/")
+    """Whether a path is a folder that rows are read from, or in one; Spark looks into folders."""
+    return bool(rows.path) and any(
+        _lies_in(_plain(path), folder) for folder in _alternatives(_plain(rows.path))
+    )
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    """Whether a path is the folder, or in it; the folder may be a pattern without braces."""
+    names, wanted = path.split("/"), folder.split("/")
+    # The names that are left over are within the folder.
+    return len(names) >= len(wanted) and all(map(fnmatchcase, names, wanted))
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """A pattern of Spark, once for each of the words between its braces, as Python writes it."""
+    found = re.search(r"\{([^{}]*)\}", pattern)
+    if not found:
+        return [re.sub(r"\\(.)", r"[\1]", pattern.replace("[^", "[!"))]
+    start, end = pattern[: found.start()], pattern[found.end() :]
+    return [each for word in found[1].split(",") for each in _alternatives(start + word + end)]
 
 
 def _plain(path: str) -> str:

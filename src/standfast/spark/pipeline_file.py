@@ -52,7 +52,7 @@ _SECTIONS = {
 _CSV_OPTIONS = {"header": "true", "enforceSchema": "false"}
 _SCHEMA_HINT = 'name the columns in their order: schema = { id = "int64", price = "float64" }'
 # As microseconds all of them fit into int64.
-_DURATION = re.compile(r"\d{1,9} (millisecond|second|minute|hour)s?|\d{1,7} days?")
+_DURATION = re.compile(r"[0-9]{1,9} (millisecond|second|minute|hour)s?|[0-9]{1,7} days?")
 _HOLE_KINDS: dict[str, Kind] = {
     "int64": "int64", "float64": "float64", "timestamp": "timestamp", "string": "string",
     "duration": "int64",
@@ -302,7 +302,7 @@ def _templates(
 
 def _sql(section: Section, base: Path) -> str:
     sql, file = section.optional("sql"), section.optional("file")
-    if ("sql" in section) == ("file" in section):
+    if section.is_there and ("sql" in section) == ("file" in section):
         what = "both sql and file" if "sql" in section else "neither sql nor file"
         section.wrong("file", f"{section.title} has {what}", "give one of them")
     if not file:
@@ -310,7 +310,7 @@ def _sql(section: Section, base: Path) -> str:
     file = os.path.abspath(base / file)
     try:
         return Path(file).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path with a NUL
         section.wrong("file", f"{file} cannot be read: {error}", "name a file with SQL in it")
         return ""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
 
 METRICS = "standfast"
@@ -104,8 +105,16 @@ def check(counts: Mapping[str, int]) -> None:
     assert counts["received"] == sum(fates.values()), f"{counts['received']} received, {fates}"
 
 
-def live(totals: Totals) -> Table:
-    """The figures of the last micro-batch, for a screen that is drawn again and again."""
+def live(totals: Totals) -> Group:
+    """The figures of the last micro-batch, for a screen that is drawn again and again.
+
+    The line of nothing below is for the ^C that a terminal puts where it stands: behind figures
+    that fill their line it would move them all.
+    """
+    return Group(_figures(totals), "")
+
+
+def _figures(totals: Totals) -> Table:
     table = Table.grid(padding=(0, 3))
     now = totals.last
     if now is None:
@@ -115,7 +124,7 @@ def live(totals: Totals) -> Table:
     table.add_row(
         "rows per second",
         f"[bold]{now.processing_rate:,.0f}[/bold]",
-        f"{now.input_rate:,.0f} come in; {totals.counts['received']:,} so far",
+        f"{_come_in(now, '', '; ')}{totals.counts['received']:,} so far",
     )
     table.add_row("batch", f"[bold]{now.batch_ms:,.0f} ms[/bold]", f"#{now.batch}: {_split(now)}")
     table.add_row(
@@ -142,7 +151,7 @@ def line(snapshot: Snapshot) -> str:
     return (
         f"batch {snapshot.batch}: {snapshot.counts['received']:,} rows in "
         f"{snapshot.batch_ms:,.0f} ms ({_split(snapshot)}), "
-        f"{snapshot.processing_rate:,.0f} rows/s{_come_in(snapshot)}, "
+        f"{snapshot.processing_rate:,.0f} rows/s{_come_in(snapshot, ' while ', '')}, "
         f"{snapshot.levels['queries']:,} queries (registry {snapshot.levels['registry']}) affected "
         f"{snapshot.counts['affected']:,} times, state {size(snapshot.levels['state_bytes'])}, "
         f"memory {size(snapshot.levels['memory_bytes'])}"
@@ -194,9 +203,10 @@ def _changes(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{counts[name]:,} {name}" for name in names)
 
 
-def _come_in(snapshot: Snapshot) -> str:
+def _come_in(snapshot: Snapshot, before: str, after: str) -> str:
     """How fast rows come in; of the first micro-batch nobody knows."""
-    return f" while {snapshot.input_rate:,.0f} come in" if snapshot.input_rate else ""
+    rate = snapshot.input_rate
+    return f"{before}{rate:,.0f} come in{after}" if rate else ""
 
 
 def _rate(value: object) -> float:

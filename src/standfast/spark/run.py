@@ -39,7 +39,7 @@ from standfast.spark.pipeline_file import (
     read_pipeline,
 )
 from standfast.spark.progress import METRICS, Snapshot, Totals, line, live, summary
-from standfast.spark.session import session, unbroken, untraced
+from standfast.spark.session import polite, session, unbroken, untraced
 from standfast.spark.sinks import files, once
 from standfast.spark.sources import SPARK_TYPES, Source
 
@@ -50,6 +50,10 @@ STOPPING = "Stopping; Ctrl-C once more ends it at once, and the next start goes 
 TRY_AGAIN = (
     "the next start does this micro-batch again, from the checkpoint; if a file or a setting is "
     "wrong, mend it first"
+)
+ONE_AT_A_TIME = (
+    "another job is at this checkpoint: let it run on, or stop it and start again; for a job "
+    "beside it name another checkpoint and another output folder"
 )
 KAFKA = (
     'add "spark.jars.packages" = "org.apache.spark:spark-sql-kafka-0-10_2.13:{0}" to [session.conf]'
@@ -72,7 +76,7 @@ def run(
     A dry run tells the plan and reads no rows. A session that is passed in is left running.
     """
     pipeline = read_pipeline(path)
-    with untraced():
+    with untraced(), polite():
         return _run(pipeline, console, dry_run=dry_run, spark=spark)
 
 
@@ -82,7 +86,8 @@ def _run(
     with console.status("starting Spark"):
         used = spark or session(pipeline.job.name, pipeline.master, pipeline.conf)
     try:
-        job = build(used, pipeline)
+        with console.status("looking at what is to be read"):
+            job = build(used, pipeline)
         if dry_run:
             _print(console, job.explain())
             return Totals()
@@ -229,7 +234,9 @@ def _tell_end(query: StreamingQuery, totals: Totals, console: Console, *, was_as
         if totals.n_batches:
             _print(console, *summary(totals))
         what, hint = told(failure)
-        raise JobFailed(f"the job stopped: {what}", hint=hint or TRY_AGAIN)
+        is_second = re.search("Multiple streaming (queries|jobs)", what)
+        hint = hint or (ONE_AT_A_TIME if is_second else TRY_AGAIN)
+        raise JobFailed(f"the job stopped: {what}", hint=hint)
 
 
 def _goes_on(spark: SparkSession, checkpoint: str) -> bool:
@@ -262,8 +269,8 @@ def _shown(
 
 @contextmanager
 def _screen(console: Console) -> Iterator[Callable[[Totals, list[Snapshot]], None]]:
-    """Figures that are drawn over on a terminal, and a line for each micro-batch elsewhere."""
-    if console.is_terminal:
+    """Figures that are drawn over, where a terminal can do so; else a line for each micro-batch."""
+    if console.is_terminal and not console.is_dumb_terminal:
         with Live(live(Totals()), console=console, auto_refresh=False) as drawn:
             yield lambda totals, _: drawn.update(live(totals), refresh=True)
     else:

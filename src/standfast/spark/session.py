@@ -48,6 +48,8 @@ for word do
 done
 exec {{java}} "$@"
 """
+# Lines of a trace, and those by which Java says that it ends, below the one that says why.
+_NO_REASON = ("\t", " ", "Error: Could not create the Java", "Error: A fatal exception")
 _LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.err.ref = err
@@ -97,7 +99,7 @@ def _said(error: Exception) -> str:
 
 def _complaint(log: str) -> str:
     """What stands above the traces in what Java wrote, if anything does."""
-    lines = [line.strip() for line in log.splitlines() if not line.startswith(("\t", " "))]
+    lines = [line.strip() for line in log.splitlines() if not line.startswith(_NO_REASON)]
     errors = [line for line in lines if re.search(r"(Exception|Error)\b", line)]
     found = errors[-1:] or lines[-1:]
     return ": " + found[0].removeprefix('Exception in thread "main" ') if found else ""
@@ -273,6 +275,21 @@ def unbroken() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if asked.is_set():
             signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def polite() -> Iterator[None]:
+    """Have a polite kill do what Ctrl-C does; by default it leaves the private folder behind."""
+    in_main = threading.current_thread() is threading.main_thread()
+    ignored = signal.getsignal(signal.SIGINT) in (None, signal.SIG_IGN)
+    if not in_main or ignored or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ _TOKEN = re.compile(
     |(?P<word>[^\s\[\]{}=,.\#"']+)""",
     re.VERBOSE | re.DOTALL,
 )
+_QUOTED = re.compile(r"'([^']*)'")
 _NAMES: dict[type, str] = {
     str: "text", int: "an integer", float: "a number", bool: "true or false", dict: "a table",
     list: "an array",
@@ -68,7 +69,11 @@ class Document:
         """Read a file; one that is not TOML is an error with the line."""
         try:
             text = path.read_text(encoding="utf-8-sig")  # some editors put a mark before the text
-        except (OSError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            wrong = Mistake(line, f"cannot be read as UTF-8: {error.reason}", "save it as UTF-8")
+            raise BadPipeline(str(path), [wrong]) from None
+        except (OSError, ValueError) as error:  # ValueError: a path with a NUL
             raise StandfastError(
                 f"{path} cannot be read: {error}", hint="name a pipeline file in TOML"
             ) from None
@@ -78,8 +83,7 @@ class Document:
             found = re.search(r" ?\(at line (\d+), column \d+\)", str(error))
             line = int(found[1]) if found else text.count("\n") + 1
             what = str(error).replace(found[0], "") if found else str(error)
-            hint = "a value is a number, true, false, [...], {...} or text in quotes"
-            raise BadPipeline(str(path), [Mistake(line, f"not TOML: {what}", hint)]) from None
+            raise BadPipeline(str(path), [Mistake(line, *_not_toml(what))]) from None
 
     def section(self) -> Section:
         """The whole file as a section."""
@@ -97,6 +101,16 @@ class Document:
             raise BadPipeline(self.file, self.mistakes)
 
 
+def _not_toml(what: str) -> tuple[str, str]:
+    """What tomllib says, and what to do."""
+    if "Cannot" not in what and "Duplicate" not in what:
+        hint = "a value is a number, true, false, [...], {...} or text in quotes"
+        return f"not TOML: {what}", hint
+    if re.fullmatch(r"Cannot declare \(.*\) twice", what):
+        what = f"the section [{'.'.join(re.findall(_QUOTED, what))}] stands twice"
+    return f"not TOML: {what}", "have each section, and each key of a section, once"
+
+
 class Section:
     """One table of the file, read key by key; what is wrong is noted and a stand-in returned."""
 
@@ -104,7 +118,7 @@ class Section:
         self, document: Document, path: KeyPath, values: dict[str, Any], *, is_there: bool = True
     ) -> None:
         self._document, self._path, self._values = document, path, values
-        self._is_there = is_there
+        self.is_there = is_there
         self._asked: list[str] = []
 
     def __contains__(self, key: str) -> bool:
@@ -127,7 +141,7 @@ class Section:
         """Text that is not empty; without a default it must be there."""
         value = self.optional(key)
         if value is None and key not in self._values:
-            if default is None and self._is_there:
+            if default is None and self.is_there:
                 self.wrong(key, f"{self.title} lacks the key {key!r}", f"add a line {key} = ...")
             return default or ""
         return value or ""
@@ -175,10 +189,12 @@ class Section:
         """A section inside this one; if it is needed, what to do when it is missing or empty."""
         values = self._value(key, dict)
         path = (*self._path, key)
-        is_missing = not self._values.get(key)
-        if needed and is_missing and self._is_there:
+        is_missing = bool(needed) and not self._values.get(key)
+        if is_missing and self.is_there:
             self.wrong(key, f"the section [{'.'.join(path)}] is missing or empty", needed)
-        return Section(self._document, path, values or {}, is_there=not (needed and is_missing))
+        # What a section lacks that is there as something else is no news.
+        is_there = not is_missing and (values is not None or key not in self._values)
+        return Section(self._document, path, values or {}, is_there=is_there)
 
     def tables(self) -> dict[str, Section]:
         """Every section inside this one, by name."""
@@ -224,7 +240,11 @@ class Section:
 
     def _mistyped(self, key: str, value: object, wanted: str) -> None:
         what = f"{self.title} {key} takes {wanted}, got {shown(value)}"
-        hint = "write true or false without quotes" if wanted == _NAMES[bool] else f"give {wanted}"
+        hint = f"give {wanted}"
+        if wanted == _NAMES[bool]:
+            hint = "write true or false without quotes"
+        elif wanted == _NAMES[dict]:
+            hint = f"begin a section [{'.'.join((*self._path, key))}]"
         self.wrong(key, what, hint)
 
 
