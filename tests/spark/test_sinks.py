@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from standfast.errors import BadInput
 from standfast.spark import Source, attached
+from standfast.spark.pipeline import FORMAT
 from standfast.spark.run import told
 from standfast.spark.sinks import MARK, STATIC, WHOLE, answers, letters, once
 from standfast.spark.state import WrongState
@@ -140,3 +141,20 @@ def test_what_this_sink_could_not_write_or_read_again_is_refused(
     with pytest.raises(BadInput, match="a column called 'batch', as the folders of micro-batches"):
         once(job, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_commit_that_was_lost_is_made_up_for_where_every_attempt_has_its_own_state(
+    spark: SparkSession, start: Callable[[str], list[int]], tmp_path: Path
+) -> None:
+    """As with speculation: there Spark cannot commit a micro-batch that a sink leaves out."""
+    spark.conf.set(FORMAT, "2")
+    try:
+        assert start("one") == [0]
+        assert start("one") == [0, 1]
+        commit = tmp_path / "one" / "commits" / "1"
+        assert "stateUniqueIds" in commit.read_text()
+        commit.unlink()
+        commit.with_name(".1.crc").unlink()
+        assert start("one") == [0, 1, 2]
+    finally:
+        spark.conf.unset(FORMAT)
