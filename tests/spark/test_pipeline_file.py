@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -109,8 +110,13 @@ def test_a_window_is_over_the_time_of_its_input_or_over_the_only_timestamp(tmp_p
 
 def test_a_window_over_rows_that_have_no_time_is_a_mistake(tmp_path):
     text = GOOD.replace('at = "timestamp", ', 'at = "timestamp", till = "timestamp", ')
-    ((_, what, _),) = _mistakes(tmp_path, text.replace('time = "at"\n', "") + BUSY)
-    assert what == "template 'busy': a window needs a stream with a time column: supply"
+    needed = "template 'busy': a window needs a stream with a time column: supply"
+    ((_, what, hint),) = _mistakes(tmp_path, text.replace('time = "at"\n', "") + BUSY)
+    assert what == needed
+    assert hint.startswith("name the column in the section of its input: time = ...")
+    # Without a watermark a timestamp is a column like any other: the job would refuse the window.
+    text = re.sub('(?m)^watermark = .*\n|^time = "at"\n', "", GOOD) + BUSY
+    assert [what for _, what, _ in _mistakes(tmp_path, text)] == [needed]
 
 
 def test_ticks_come_with_their_columns_and_kafka_with_options(tmp_path):

@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from standfast.errors import BadInput, StandfastError
 from standfast.model.names import shown
+from standfast.model.query import Filter, KeyThreshold, WindowAggregate
 from standfast.model.stream import Input
+from standfast.model.template import Template
 from standfast.spark.outputs import check_folders, form_of, output_of
 from standfast.spark.spec import Spec
 from standfast.spark.toml_text import Section
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 PATTERN = re.compile(r"[*?\[\]{}\\]")  # what Spark takes for more than a name
 NO_PATTERN = "Spark takes * ? [ ] { } and \\ for patterns when it reads; name another folder"
+TIME_HINT = (
+    "name the column in the section of its input: time = ...; with a watermark in [job], the only "
+    "timestamp is taken by itself"
+)
 LET_IN = "name another folder, or have its owner let you in"
 PARSED_FORMATS = ("csv", "json")  # formats in which a row may be there and not be readable
 CORRUPT = "columnNameOfCorruptRecord"
@@ -96,6 +102,20 @@ def check_options(section: Section, title: str, format: str, options: Mapping[st
         if name == "mode" and value.casefold() not in _MODES:
             hint = "leave it out: rows that cannot be read are dead letters; FAILFAST ends the job"
             section.wrong(option, f"{title} cannot read in the mode {value!r}", hint)
+
+
+def check_read(section: Section, templates: Mapping[str, Template]) -> None:
+    """Note inputs that no template reads."""
+    read: set[str] = set()
+    for template in templates.values():
+        question = template.question
+        if isinstance(question, Filter | WindowAggregate | KeyThreshold):
+            read.add(question.input)
+        else:
+            read |= {side.input for side in question.sides}
+    for name in section.tables():
+        if name not in read:
+            section.wrong(name, f"no template reads the input {name!r}", "leave it out")
 
 
 def check_together(

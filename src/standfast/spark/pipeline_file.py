@@ -16,14 +16,17 @@ from pathlib import Path
 
 from standfast.errors import StandfastError
 from standfast.model.names import alike, did_you_mean, is_identifier
-from standfast.model.query import Filter, Hole, KeyThreshold, Kind, WindowAggregate
+from standfast.model.query import Hole, Kind
 from standfast.model.stream import KINDS, Input
 from standfast.model.template import Template
+from standfast.model.windows import NO_TIME
 from standfast.operators.catalog import choose
 from standfast.spark.outputs import FORMS
 from standfast.spark.pipeline_checks import (
+    TIME_HINT,
     check_options,
     check_path,
+    check_read,
     check_source,
     check_together,
 )
@@ -83,12 +86,14 @@ class InputSpec:
     time: str | None
     id: str | None
     key: tuple[str, ...]
+    is_watched: bool  # by a watermark
 
     @property
     def event_time(self) -> str | None:
         """The column that is the event time; where there is a watermark, the only timestamp is."""
         times = [column for column, kind in self.rows.schema.items() if kind == "timestamp"]
-        return self.time or (times[0] if len(times) == 1 and not self.key else None)
+        is_clear = self.is_watched and len(times) == 1 and not self.key
+        return self.time or (times[0] if is_clear else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +150,12 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     sections = {name: whole.table(name, needed=needed) for name, needed in _SECTIONS.items()}
     whole.done()
     master, conf = _session(sections["session"])
-    inputs, declared = _inputs(sections["inputs"], base)
+    is_watched = "watermark" in sections["job"]
+    inputs, declared = _inputs(sections["inputs"], base, is_watched=is_watched)
     known = None if document.mistakes else declared
     templates, parsed = _templates(sections["templates"], base, known)
     if known and len(parsed) == len(templates):
-        _check_read(sections["inputs"], parsed)
+        check_read(sections["inputs"], parsed)
     queries = _queries(sections["queries"], base, parsed)
     output = _output(sections["output"], base)
     job = _job(sections["job"], base, file.stem)
@@ -215,12 +221,15 @@ def _schema(section: Section) -> dict[str, Kind]:
     return columns
 
 
-def _inputs(section: Section, base: Path) -> tuple[dict[str, InputSpec], dict[str, Input]]:
+def _inputs(
+    section: Section, base: Path, *, is_watched: bool
+) -> tuple[dict[str, InputSpec], dict[str, Input]]:
     specs: dict[str, InputSpec] = {}
     declared: dict[str, Input] = {}
     for name, table in section.tables().items():
         rows = _rows(table, base)
-        spec = InputSpec(rows, table.optional("time"), table.optional("id"), table.words("key"))
+        time, id_, key = table.optional("time"), table.optional("id"), table.words("key")
+        spec = InputSpec(rows, time, id_, key, is_watched)
         table.done()
         specs[name] = spec
         found = _declared(table, name, spec)
@@ -252,20 +261,6 @@ def _declared(section: Section, name: str, spec: InputSpec) -> Input | None:
     return found
 
 
-def _check_read(section: Section, templates: Mapping[str, Template]) -> None:
-    """Note inputs that no template reads."""
-    read: set[str] = set()
-    for template in templates.values():
-        question = template.question
-        if isinstance(question, Filter | WindowAggregate | KeyThreshold):
-            read.add(question.input)
-        else:
-            read |= {side.input for side in question.sides}
-    for name in section.tables():
-        if name not in read:
-            section.wrong(name, f"no template reads the input {name!r}", "leave it out")
-
-
 def _tried(section: Section, key: str, make: Callable[[], Input]) -> Input | None:
     try:
         return make()
@@ -291,7 +286,8 @@ def _templates(
             try:
                 parsed[name] = Template.parse(name, sql, inputs)
             except StandfastError as error:
-                table.wrong("sql" if "sql" in table else "file", error.message, error.hint)
+                hint = TIME_HINT if NO_TIME in error.message else error.hint
+                table.wrong("sql" if "sql" in table else "file", error.message, hint)
                 continue
             try:
                 choose(parsed[name].question, specs[name].strategy or "auto")
