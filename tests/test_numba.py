@@ -52,6 +52,38 @@ def test_one_of_several_processes_compiles_a_kernel_and_the_others_read_it(tmp_p
     assert sorted(said) == [["0", "1"], ["0", "1"], ["1", "0"]]
 
 
+KEPT = """
+import numpy as np
+from standfast._numba import kept_in
+from standfast.indexes.lane_kernels import is_sorted
+
+three = np.zeros(3, np.int64)
+is_sorted(three, three, three, three == 0)
+print(kept_in())
+"""
+
+
+def test_a_user_without_a_home_keeps_kernels_in_a_folder_that_nobody_else_may_enter(tmp_path):
+    """Services have homes that are not there, or are not theirs: the import failed."""
+    environment = os.environ | {"HOME": os.devnull, "TMPDIR": str(tmp_path)}
+    environment |= {"NUMBA_DISABLE_JIT": "0"}
+    for name in ("STANDFAST_CACHE", "NUMBA_CACHE_DIR"):
+        environment.pop(name, None)
+
+    def kept() -> Path:
+        words = [sys.executable, "-c", KEPT]
+        return Path(subprocess.check_output(words, env=environment, text=True).strip())
+
+    own = tmp_path / f"standfast-kernels-{os.getuid()}"
+    assert kept().parent == own == kept().parent
+    assert own.stat().st_mode & 0o077 == 0
+    assert list(own.rglob("*.nbc")), "nothing was kept"
+    own.chmod(0o777)  # others may have written there
+    strange = kept().parent
+    assert strange != own
+    assert strange.parent == tmp_path
+
+
 def test_a_process_that_keeps_a_lock_for_ever_keeps_nobody_waiting_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(_numba.numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(_numba, "LONGEST_WAIT_S", 0.2)

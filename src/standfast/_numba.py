@@ -8,13 +8,15 @@ notices a change in a kernel's own file but not in a kernel that it calls from a
 `NUMBA_DISABLE_JIT=1` turns every kernel back into plain Python (the suite runs that way too).
 """
 
+import getpass
 import hashlib
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -62,8 +64,28 @@ def _cache_folder() -> Path:
         text = path.read_bytes()
         if any(mark in text for mark in (b"@kernel", b"@inlined", b"@in_place")):
             digest.update(path.name.encode() + b"\0" + text)
-    base = os.environ.get("STANDFAST_CACHE") or Path.home() / ".cache" / "standfast"
-    return Path(base) / f"kernels-{digest.hexdigest()[:16]}"
+    return _cache_base() / f"kernels-{digest.hexdigest()[:16]}"
+
+
+def _cache_base() -> Path:
+    """As told, or in the user's home; a service may have none, or may not write there."""
+    named = os.environ.get("STANDFAST_CACHE")
+    if named:
+        return Path(named)
+    with suppress(RuntimeError):  # nobody knows a home
+        home = Path.home() / ".cache" / "standfast"
+        nearest = next(folder for folder in (home, *home.parents) if os.path.exists(folder))
+        if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+            return home
+    # What is read from a cache is run, so nobody else may have written it.
+    user = os.getuid() if sys.platform != "win32" else getpass.getuser()
+    folder = Path(tempfile.gettempdir()) / f"standfast-kernels-{user}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    is_own = sys.platform == "win32" or (found.st_uid == user and not found.st_mode & 0o077)
+    if folder.is_symlink() or not is_own:
+        return Path(tempfile.mkdtemp(prefix="standfast-kernels-"))
+    return folder
 
 
 if "NUMBA_CACHE_DIR" not in os.environ:
