@@ -23,24 +23,24 @@ QUERIES = "template string, id bigint, lo double, hi double"
 
 
 @pytest.fixture
-def start(spark: SparkSession, tmp_path: Path) -> Callable[[str], list[int]]:
+def start(spark: SparkSession, tmp_path: Path) -> Callable[..., list[int]]:
     """Runs the job on one more row with a checkpoint of this name; tells which rows are answered.
 
-    The output folder is always the same.
+    The output folder is the same where no other is named.
     """
     (tmp_path / "in").mkdir()
 
-    def started(checkpoint: str) -> list[int]:
+    def started(checkpoint: str, form: str = "pairs", out: str = "out") -> list[int]:
         i = len(list((tmp_path / "in").iterdir()))
         (tmp_path / "in" / f"{i}.json").write_text(json.dumps({"id": i, "v": 1.0}))
         reader = spark.readStream.schema("id bigint, v double").option("maxFilesPerTrigger", 1)
         inputs = {"live": Source(reader.json(str(tmp_path / "in")), id="id")}
         queries = spark.createDataFrame([("f", 1, 0.0, 9.0)], QUERIES)
-        job = attached(spark, inputs, {"f": FILTER}, queries, shards=1)
+        job = attached(spark, inputs, {"f": FILTER}, queries, shards=1, output=form)
         writer = job.everything.writeStream.trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
-        writer.foreachBatch(once(job, tmp_path / "out")).start().awaitTermination()
-        found = answers(spark, job, tmp_path / "out").collect()
+        writer.foreachBatch(once(job, tmp_path / out)).start().awaitTermination()
+        found = answers(spark, job, tmp_path / out).collect()
         return sorted(row["event"] for row in found)
 
     return started
@@ -93,15 +93,38 @@ def test_a_folder_is_refused_to_another_checkpoint_and_open_to_its_own(
     assert start("two") == [0, 1, 2, 3, 4, 5], "nothing is left of the other one"
 
 
+def test_a_folder_has_answers_of_one_form(start: Callable[..., list[int]], tmp_path: Path) -> None:
+    """Those of the form before were read back with nulls in what they do not have."""
+    assert start("one") == [0]
+    with pytest.raises(StreamingQueryException) as refused:
+        start("one", "rows")
+    what, hint = told(refused.value)
+    out = tmp_path / "out"
+    assert what == f"the folder {out} has answers that are pairs, and the job writes rows"
+    assert hint == "name another output folder; the checkpoint may stay"
+    assert start("one", "rows", "more") == [1, 2]
+    shutil.rmtree(out / MARK / "form-pairs")  # as releases before have left it
+    assert start("one") == [0, 3], "what was written elsewhere stays there"
+    shutil.rmtree(out / "batch=0")
+    shutil.rmtree(out / "batch=3")
+    assert start("one", "rows") == [4]
+    assert (out / MARK / "form-rows").exists()
+    assert not (out / MARK / "form-pairs").exists()
+
+
 def test_a_pass_over_static_frames_can_be_repeated_but_not_into_the_folder_of_a_stream(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     live = spark.createDataFrame([(7, 1.0)], "id bigint, v double")
     queries = spark.createDataFrame([("f", 1, 0.0, 9.0)], QUERIES)
     job = attached(spark, {"live": Source(live, id="id")}, {"f": FILTER}, queries, shards=1)
-    for _ in range(2):
-        once(job, tmp_path / "out")(job.everything, 0)
-    assert [row["event"] for row in answers(spark, job, tmp_path / "out").collect()] == [7]
+    other = attached(
+        spark, {"live": Source(live, id="id")}, {"f": FILTER}, queries, shards=1, output="counts"
+    )
+    for some in (job, other, job):
+        once(some, tmp_path / "out")(some.everything, 0)
+        found = answers(spark, some, tmp_path / "out").collect()
+        assert [row["event"] for row in found] == [7]
     (tmp_path / "out" / MARK / STATIC).rename(tmp_path / "out" / MARK / "id of a stream")
     with pytest.raises(WrongState, match="has the answers of another checkpoint"):
         once(job, tmp_path / "out")(job.everything, 0)

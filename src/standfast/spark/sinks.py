@@ -4,6 +4,7 @@
     path/batch=17/kind=letters/*.parquet       the column `letter`
     path/batch=17/_SUCCESS                     written last: the micro-batch is whole
     path/_standfast/7be0...                    the id of the streaming query, made first
+    path/_standfast/form-pairs                 the form of its answers
 
 A micro-batch that comes again, after a crash between the sink and Spark's commit, replaces what it
 wrote before; its answers are the same, because they follow from the checkpoint and the input. Those
@@ -27,7 +28,7 @@ from standfast.spark.pipeline_checks import NO_PATTERN, PATTERN
 from standfast.spark.sources import quoted
 from standfast.spark.state import WrongState
 
-MARK = "_standfast"
+MARK, FORM = "_standfast", "form-"
 QUERY = "sql.streaming.queryId"  # Spark's name of the property
 STATIC = "static"  # in place of an id, where nothing streams
 # A folder is replaced as a whole and then marked as whole, whatever the session says.
@@ -50,7 +51,7 @@ def once(job: Job, path: str | PathLike[str]) -> Callable[[DataFrame, int], None
             raise BadInput("this sink does not take job.answers or job.letters", hint=hint)
         query = frame.sparkSession.sparkContext.getLocalProperty(QUERY) or STATIC
         if query not in known:
-            _claim(frame.sparkSession, fspath(path), query, batch)
+            _claim(frame.sparkSession, fspath(path), query, batch, job.spec.form)
             known.add(query)
         target = f"{fspath(path)}/{BATCH}={batch}"
         writer = frame.write.mode("overwrite").options(**WHOLE).partitionBy("kind")
@@ -59,27 +60,40 @@ def once(job: Job, path: str | PathLike[str]) -> Callable[[DataFrame, int], None
     return write
 
 
-def _claim(spark: SparkSession, path: str, query: str, batch: int) -> None:
+def _claim(spark: SparkSession, path: str, query: str, batch: int, form: str) -> None:
     """Mark the folder as that of a streaming query, unless another one has written to it.
 
     Before 0.6.2 there was no mark. Then what lies there is the query's own, or will be replaced by
-    it, unless some of it is later than the micro-batch that the query is at.
+    it, unless some of it is later than the micro-batch that the query is at. Of the form there was
+    none before 0.9.
     """
     system, at = files(spark, path)
-    owners, batches = (
+    marks, batches = (
         [status.getPath().getName() for status in system.globStatus(at(pattern)) or []]
         for pattern in (f"{MARK}/*", "batch=[0-9]*")
     )
-    latest = max((int(name.partition("=")[2]) for name in batches), default=-1)
+    forms = [mark.removeprefix(FORM) for mark in marks if mark.startswith(FORM)]
+    owners = [mark for mark in marks if not mark.startswith(FORM)]
+    numbers = [int(name.partition("=")[2]) for name in batches]
+    latest = max(numbers, default=-1)
     if latest >= 0 and (query not in owners if owners else latest > batch):
         raise WrongState(
             f"the folder {path} has the answers of another checkpoint",
             hint="go on with that checkpoint; a new checkpoint needs a new output folder, or this "
             "one emptied",
         )
+    if forms and form not in forms and set(numbers) - {batch}:  # the batch itself is replaced
+        raise WrongState(
+            f"the folder {path} has answers that are {forms[0]}, and the job writes {form}",
+            hint="name another output folder; the checkpoint may stay",
+        )
     if query not in owners:
         system.delete(at(MARK), True)
         system.mkdirs(at(f"{MARK}/{query}"))
+    for other in forms:
+        if other != form:  # of answers that somebody has removed
+            system.delete(at(f"{MARK}/{FORM}{other}"), True)
+    system.mkdirs(at(f"{MARK}/{FORM}{form}"))
 
 
 def answers(spark: SparkSession, job: Job, path: str | PathLike[str]) -> DataFrame:
