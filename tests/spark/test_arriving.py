@@ -12,9 +12,11 @@ import pytest
 from pyspark.sql import SparkSession, functions
 
 from standfast.model.stream import Input
-from standfast.spark import Source, attach
+from standfast.spark import Source, attach, attached
+from standfast.spark import shard as shard_module
 from standfast.spark.arriving import FILE, arriving, by_file, in_utc
-from standfast.spark.packing import ARRIVED, Place, pack_rows
+from standfast.spark.packing import ARRIVED, Place, pack_changes, pack_rows
+from standfast.spark.progress import Snapshot
 from standfast.spark.shard import Shard
 from standfast.spark.spec import Spec
 from standfast.spark.wire import Chunk
@@ -68,6 +70,58 @@ def test_the_row_of_the_last_file_replaces_the_others_whichever_task_reads_it(
     shard = Shard(spec)
     shard.apply(list(chunks(spec, 0, read(first, second))), lambda *_: None)
     assert stored(shard) == [10.0]
+
+
+def changed(task: int, *rows: tuple[str, int, int, str]) -> list[Chunk]:
+    """What a task makes of changes: operation, id, when the file was modified and its name."""
+    ops, ids, modified, path = zip(*rows, strict=True)
+    n, times = len(rows), pa.array(modified, pa.timestamp("us", "UTC"))
+    arrived = pa.array([0] * n, pa.timestamp("us", "UTC"))
+    columns = [["j"] * n, ops, ids, [0.0] * n, times, path, [0] * n, arrived]
+    names = ["template", "op", "id", "least", *FILE, ARRIVED]
+    batch = pa.record_batch([pa.array(column) for column in columns], names=names)
+    place = Place(0, task)
+    found = arriving(lambda batches: pack_changes([0], batches, place), [batch])
+    return [Chunk(*(row[n] for n in Chunk._fields)) for some in found for row in some.to_pylist()]
+
+
+@pytest.mark.parametrize("newer", [(7, "a"), (6, "c")])
+def test_changes_of_the_last_file_come_last_whichever_task_reads_it(newer) -> None:
+    """Of files that came together Spark gives the largest to the first task."""
+    shard = Shard(Spec({"tab": TABLE, "ev": EVENTS}, {"j": JOIN}, {}, "rows", 1))
+    adds = changed(1, ("add", 1, 6, "b"), ("add", 2, 6, "b"))
+    removes = changed(0, ("remove", 1, *newer))
+    done = shard.apply([*removes, *adds], lambda *_: None)
+    assert (done.tally["added"], done.tally["removed"], done.tally["refused"]) == (2, 1, 0)
+    assert done.tally["queries"] == 1
+    again = Shard(Spec({"tab": TABLE, "ev": EVENTS}, {"j": JOIN}, {}, "rows", 1))
+    again.replay(done.log)
+    assert ids(shard) == ids(again) == [2]
+
+
+def ids(shard: Shard) -> list[int]:
+    """The ids of the queries that stand, as far as one row tells."""
+    (engine,) = shard._engines
+    engine.push("tab", {"k": [1], "q": [1.0]})
+    found = engine.push("ev", {"k": [1], "p": [0.0]})["j"].rows()
+    return sorted(found["query"].to_pylist())
+
+
+def test_many_small_files_of_changes_are_applied_together(monkeypatch) -> None:
+    calls = []
+    apply = shard_module.changes.apply
+
+    def counted(groups, rows):
+        calls.append(rows.num_rows)
+        return apply(groups, rows)
+
+    monkeypatch.setattr(shard_module.changes, "apply", counted)
+    monkeypatch.setattr(shard_module, "CHANGES_AT_ONCE", 60)
+    chunks = changed(0, *(("add", i, i, f"{i}") for i in range(100)))
+    assert len(chunks) == 100, "one of each file"
+    shard = Shard(Spec({"tab": TABLE, "ev": EVENTS}, {"j": JOIN}, {}, "rows", 1))
+    done = shard.apply(chunks, lambda *_: None)
+    assert (done.tally["added"], calls) == (100, [60, 40])
 
 
 def stored(shard: Shard) -> list[float]:
@@ -145,3 +199,30 @@ def test_a_newer_file_replaces_what_an_older_one_says_in_the_same_micro_batch(
     )  # fmt: skip
     query.awaitTermination()
     assert [(row["q"], row["change"]) for row in spark.table("newer").collect()] == [(99.0, 1)]
+
+
+def test_a_larger_file_that_removes_what_an_older_one_added_comes_after_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark reads it first: the remove was refused and the query stayed."""
+    (tmp_path / "queries").mkdir()
+    for name, op, n, modified in (("z", "add", 1, 10**9), ("a", "remove", 60, 2 * 10**9)):
+        file = tmp_path / "queries" / f"{name}.json"
+        lines = (f'{{"template": "f", "op": "{op}", "id": {i}, "least": 0.0}}' for i in range(n))
+        file.write_text("\n".join(lines))
+        os.utime(file, (modified, modified))
+    schema = "template string, op string, id bigint, least double"
+    queries = spark.readStream.schema(schema).json(str(tmp_path / "queries"))
+    rows = spark.createDataFrame([(1, 5.0)], "k bigint, p double")
+    job = attached(
+        spark, {"ev": rows}, {"f": "SELECT * FROM ev WHERE p > :least"}, queries, shards=2
+    )
+    query = (
+        job.letters.writeStream.format("memory").queryName("removed").trigger(availableNow=True)
+        .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    )  # fmt: skip
+    query.awaitTermination()
+    assert spark.table("removed").count() == 59, "only what was never there"
+    (told,) = [Snapshot.of(report) for report in query.recentProgress]
+    assert told is not None
+    assert (told.counts["added"], told.counts["removed"], told.levels["queries"]) == (1, 1, 0)

@@ -1,8 +1,9 @@
 """Rows as they arrive in the tasks that pack them: times in UTC, and the files that they come from.
 
 Spark deals the files of a micro-batch to tasks by size, the largest first. Where a row replaces
-another one, chunks say which file they are from, and a shard takes them in the order of the files:
-the one that was modified last comes last, of those of one time the one with the last name.
+another one, as changes of queries do too, chunks say which file they are from, and a shard takes
+them in the order of the files: the one that was modified last comes last, of those of one time the
+one with the last name.
 """
 
 from __future__ import annotations

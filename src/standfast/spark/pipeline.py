@@ -38,6 +38,7 @@ from standfast.spark.sources import (
     TIME,
     Source,
     check_text,
+    files_of,
     read,
     taken,
     text_of,
@@ -245,7 +246,7 @@ def _changes(given: DataFrame | Source, spec: Spec) -> DataFrame:
                 hint=f"make it {expected or 'int64, float64, text or a timestamp'}",
             )
         columns.append(typed(queries, name))
-    frame = queries.select(*columns, *text_of(source))
+    frame = queries.select(*columns, *files_of(queries), *text_of(source))
     _check_holes(spec, frame)
     return frame
 

@@ -51,6 +51,7 @@ ROWS_AT_ONCE = 4096
 # Elsewhere the first are few, and then so many that no more answers are written out at once.
 FIRST_ROWS_AT_ONCE, MOST_ROWS_AT_ONCE, GROWTH = 64, 1 << 17, 8
 ANSWERS_AT_ONCE = 4_000_000
+CHANGES_AT_ONCE = 1 << 17  # changes of queries that are applied together, of however many chunks
 COUNTERS = ("received", "used", "late", "duplicate", "rejected")
 
 
@@ -90,12 +91,12 @@ class Shard:
         """The same, answer by answer: a piece is made when it is asked for."""
         begin, ticks = time.perf_counter(), dict[str, int]()
         self.registry += any(chunk.kind == CHANGES for chunk in chunks)
-        kept = []
-        for chunk in in_order(chunks, self._tables):
-            if chunk.kind == CHANGES:
-                yield from self._change(chunk, done)
-                kept.append(chunk)
-            elif chunk.kind == ROWS:
+        ordered = in_order(chunks, self._tables)
+        kept = [chunk for chunk in ordered if chunk.kind == CHANGES]
+        for table in _changes(kept):
+            yield from self._change(table, done, is_told=kept[0].owned)
+        for chunk in ordered[len(kept) :]:
+            if chunk.kind == ROWS:
                 name = self.spec.names[chunk.name]
                 yield from self._take(chunk, name, done)
                 if self._engines[chunk.part].holds_rows(name):
@@ -119,17 +120,18 @@ class Shard:
         """Take in again what `apply` has logged; nobody is answered."""
         chunks = chunks_from_bytes(log)
         ticks = dict[str, int]()
-        for chunk in chunks:
-            if chunk.kind == CHANGES:
-                changes.apply(self._groups(), chunk.table())
-            elif chunk.kind == TOLD:
+        changed = [chunk for chunk in chunks if chunk.kind == CHANGES]
+        for table in _changes(changed):
+            changes.apply(self._groups(), table)
+        for chunk in chunks[len(changed) :]:
+            if chunk.kind == TOLD:
                 self._groups()[list(self.spec.templates)[chunk.name]].retell(chunk.table())
             elif chunk.kind == ROWS:
                 self._keep(chunk, self.spec.names[chunk.name])
             else:
                 ticks[self.spec.names[chunk.name]] = chunk.time_us
         self._advance(ticks)
-        self.registry += any(chunk.kind == CHANGES for chunk in chunks)
+        self.registry += bool(changed)
 
     def settle(self) -> None:
         """The log was taken in again: what windows say now has been told.
@@ -171,9 +173,9 @@ class Shard:
     def _groups(self) -> dict[str, Group]:
         return {name: group for engine in self._engines for name, group in engine.groups.items()}
 
-    def _change(self, chunk: Chunk, done: Done) -> Pieces:
-        outcome = changes.apply(self._groups(), chunk.table())
-        if not chunk.owned:  # every shard has the same changes, and one tells of them
+    def _change(self, rows: pa.Table, done: Done, *, is_told: bool) -> Pieces:
+        outcome = changes.apply(self._groups(), rows)
+        if not is_told:  # every shard has the same changes, and one tells of them
             return
         done.tally["added"] += outcome.added
         done.tally["removed"] += outcome.removed
@@ -305,6 +307,19 @@ def peak_bytes() -> int:
     """The most memory that this process has had so far."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _changes(chunks: Sequence[Chunk]) -> Iterator[pa.Table]:
+    """The changes of several chunks together, so that many small files cost few calls."""
+    waiting, n_rows = list[pa.Table](), 0
+    for chunk in chunks:
+        if waiting and n_rows + chunk.n_rows > CHANGES_AT_ONCE:
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting, n_rows = [], 0
+        waiting.append(chunk.table().replace_schema_metadata(None))
+        n_rows += chunk.n_rows
+    if waiting:
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 def _noted(chunk: Chunk) -> Noted | None:

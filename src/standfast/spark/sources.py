@@ -95,7 +95,7 @@ def taken(source: Source, declared: Input) -> DataFrame:
     Rows of a table replace each other, so they also say which files they come from, if it is files.
     """
     frame = source.frame
-    files = _files(frame) if declared.key else []
+    files = files_of(frame) if declared.key else []
     columns = (typed(frame, name) for name in declared.columns)
     return frame.select(*columns, *files, *text_of(source))
 
@@ -146,7 +146,7 @@ def typed(frame: DataFrame, name: str) -> Column:
     return column if found in _ZONELESS else column.cast(SPARK_TYPES[KINDS[found]])
 
 
-def _files(frame: DataFrame) -> list[Column]:
+def files_of(frame: DataFrame) -> list[Column]:
     """What is known about the files that rows come from: nothing, if it is not files."""
     try:
         file = frame.metadataColumn("_metadata")

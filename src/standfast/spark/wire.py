@@ -76,11 +76,12 @@ class Chunk(NamedTuple):
 def in_order(chunks: Iterable[Chunk], tables: Collection[int] = ()) -> list[Chunk]:
     """Changes first, then the rows input by input, each as its tasks made them.
 
-    Rows of tables, which are inputs by number, come file by file before that.
+    Changes, and rows of tables, which are inputs by number, come file by file before that.
     """
 
     def place(chunk: Chunk) -> tuple[Any, ...]:
-        return chunk.place() if chunk.kind == ROWS and chunk.name in tables else ()
+        is_replacing = chunk.kind == ROWS and chunk.name in tables
+        return chunk.place() if chunk.kind == CHANGES or is_replacing else ()
 
     return sorted(chunks, key=lambda c: (c.kind, c.name, place(c), c.task, c.number, c.part))
 
