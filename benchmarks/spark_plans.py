@@ -181,7 +181,9 @@ def batch_of(columns: Columns, n: int) -> DataFrame:
     return table({"event": np.arange(n), **some})
 
 
-def plain(plan: Callable[[Work], Plan], most_queries: float = np.inf) -> Any:
+def plain(
+    plan: Callable[[Work], Plan], most_queries: float = np.inf, *, begins_with: float = FEWEST
+) -> Any:
     """Events per second of a plan, with as many events at once as suit it best.
 
     Returns a series over the works of a case; those with more than `most_queries` are left out.
@@ -190,16 +192,16 @@ def plain(plan: Callable[[Work], Plan], most_queries: float = np.inf) -> Any:
     def measure(case: HasWorks) -> Iterator[Reading]:
         for x, work in case.works.items():
             if work.queries["id"].size <= most_queries:
-                yield _measured(plan(work), work)._replace(x=x)
+                yield _measured(plan(work), work, begins_with)._replace(x=x)
                 spark().catalog.clearCache()
 
     return measure
 
 
-def _measured(plan: Plan, work: Work) -> Reading:
+def _measured(plan: Plan, work: Work, begins_with: float) -> Reading:
     """The best rate over ever more events, up to a micro-batch of ours or for a minute."""
     n_events = next(iter(work.events.values())).size
-    enough, n, best = PATIENCE * budget(), min(FEWEST, n_events), 0.0
+    enough, n, best = PATIENCE * budget(), int(min(begins_with, n_events)), 0.0
     while True:
         events = batch_of(work.events, n)
         begin = time.perf_counter()
