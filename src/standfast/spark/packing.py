@@ -44,9 +44,9 @@ from standfast.spark.wire import (
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-# Rows of a task that are cut into chunks together: so many, or with so many bytes. Java holds a
-# chunk several times while it moves it, in each task.
-GATHERED, GATHERED_BYTES = 1 << 17, 1 << 23
+# Rows of a task that are cut into chunks together: so many, or with so many bytes. What a chunk
+# costs a shard at least follows the queries; Java holds it several times while it moves it.
+GATHERED, GATHERED_BYTES = 1 << 18, 1 << 23
 # Bytes of chunks that Spark is given at once, if there are several; it takes less than 2^31.
 GIVEN_BYTES = 1 << 26
 ARRIVED = "standfast arrived"  # the time of the micro-batch, the same for all its rows

@@ -51,7 +51,7 @@ ROWS_AT_ONCE = 4096
 # Elsewhere the first are few, and then so many that no more answers are written out at once.
 FIRST_ROWS_AT_ONCE, MOST_ROWS_AT_ONCE, GROWTH = 64, 1 << 17, 8
 ANSWERS_AT_ONCE = 4_000_000
-CHANGES_AT_ONCE = 1 << 17  # changes of queries that are applied together, of however many chunks
+CHANGES_AT_ONCE = 1 << 18  # changes of queries that are applied together, of however many chunks
 COUNTERS = ("received", "used", "late", "duplicate", "rejected")
 
 
